@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT
+/*
+ * struct call: one driver call of the program, on its way through the rooms.
+ *
+ * A generated wrapper (entry) fills it from its arguments as the catalogue row says, then the rooms read it in this order:
+ *
+ *	entry_begin()    entry   counts the call, finds the thread; false: pass through untouched
+ *	state_before()   state   which context and stream, what kind of memory, what is pending (the snapshot)
+ *	driver.cuX()     driver  the real call
+ *	sync_after()     sync    what it waited for: rule, cause, blocked time; hands it to emit
+ *	state_<event>()  state   what the call changed (named by the row's `after`), only on success
+ *	state_after()    state   numbers: submission, completion
+ *
+ * It lives on the caller's stack and belongs to the calling thread alone. Nothing in it is allocated.
+ */
+#ifndef SLIPSTREAM_CALL_H
+#define SLIPSTREAM_CALL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <cuda.h>
+
+#include "emit/record.h"
+
+struct state_context;
+struct state_stream;
+
+/* How a row says which stream the call works on. */
+enum call_stream {
+	CALL_STREAM_NONE = 0, /* works on no stream */
+	CALL_STREAM_ARGUMENT, /* takes a CUstream; 0 means legacy, or per-thread under a _ptds/_ptsz name */
+	CALL_STREAM_IMPLICIT, /* a synchronous copy or memset: legacy, or per-thread under a _ptds name */
+	CALL_STREAM_CONTEXT,  /* all streams of the current context */
+};
+
+enum call_flag {
+	CALL_PER_THREAD = 1 << 0,  /* entered under a _ptds/_ptsz name */
+	CALL_ASYNC = 1 << 1,       /* the row calls itself asynchronous */
+	CALL_FIRST_USE = 1 << 2,   /* first launch of this function handle in this process */
+	CALL_SYNC_MEMOPS = 1 << 3, /* an operand or the context has SYNC_MEMOPS */
+	CALL_CAPTURED = 1 << 4,    /* the stream is capturing: nothing is submitted, nothing waited for */
+	CALL_TWO_CONTEXTS = 1 << 5, /* peer copy: `peer_context` is set */
+};
+
+/* A stream that had work not known complete when the call began. */
+struct call_pending {
+	struct state_stream *stream;
+	uint64_t submitted; /* its newest submission number at entry */
+	uint64_t name;      /* state's handle for the youngest operation; state_operation_name() turns it into text */
+	uint32_t operation; /* enum operation_kind */
+	uint32_t certain;   /* 1: found unfinished by a query (--attribute) */
+};
+
+#define CALL_PENDING_MAX 64
+
+struct call {
+	uint16_t function; /* enum function_number (generated) */
+	uint16_t flags;    /* enum call_flag */
+	uint8_t stream_form; /* enum call_stream */
+	uint8_t source_kind, destination_kind; /* enum memory_kind; state_before() fills */
+	uint8_t operation;   /* enum operation_kind that this call submits, OPERATION_UNKNOWN: submits nothing */
+
+	/* From the arguments. */
+	CUstream stream_handle; /* as given; 0 for CALL_STREAM_IMPLICIT */
+	uint64_t source, destination; /* addresses; 0: no such operand, or an array */
+	uint64_t bytes;               /* moved or allocated; 0 unknown */
+	uint64_t subject;             /* handle the call is about: function launched, event waited for, pointer freed ... */
+	uint64_t peer_context;
+
+	/* Filled by state_before(). */
+	struct state_context *context; /* NULL unknown */
+	struct state_stream *stream;   /* NULL none */
+	uint64_t submission;           /* number this call's own operation got on its stream, 0 none */
+
+	/* Time: raw clock ticks (see clock.h), and ns once sync_after() converted them. */
+	uint64_t entered, left;
+
+	const void *return_address; /* of the wrapper: innermost frame of the call site */
+	const void *frame;          /* stack pointer at entry, to find that frame again */
+
+	uint32_t pending_count; /* length of pending[]; CALL_PENDING_MAX + 1: more than fit */
+	struct call_pending pending[CALL_PENDING_MAX];
+};
+
+#endif

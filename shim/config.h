@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Settings of the preloaded library, read once from the environment (SLIPSTREAM_*). One table, shim/options.def, gives names,
+ * defaults, units and help; the tools' --help, the man page and the README table come from the same file.
+ */
+#ifndef SLIPSTREAM_CONFIG_H
+#define SLIPSTREAM_CONFIG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum config_mode { CONFIG_OFF, CONFIG_OBSERVE, CONFIG_FIX };
+
+struct config {
+	enum config_mode mode;
+	const char *out;         /* folder for record files; NULL: none */
+	bool attribute;          /* query candidates before calls that can block */
+	bool python;             /* take Python frames */
+	uint32_t stack_depth;    /* frames of a site, at most */
+	uint64_t threshold_ns;   /* blocked time below this is not reported for implicit waits */
+	const char *calibration; /* file of idle costs; NULL: none */
+};
+
+extern struct config config; /* written by config_load() before any wrapper reads it; constant afterwards */
+
+/* A bad value or unknown SLIPSTREAM_ variable: one line on stderr, the setting ignored, a NOTE_CONFIG later. */
+void config_load(void);
+
+#endif

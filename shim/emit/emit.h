@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Emit: the only door out. Owns the record file (record.h) of this process, or anonymous memory of the same layout where SLIPSTREAM_OUT is unset
+ * or cannot be written. Interns strings, candidates, waits. Every function may be called from any thread, never
+ * blocks on the driver, leaves errno alone; on a full disk or cap it counts in header.dropped and returns 0.
+ */
+#ifndef SLIPSTREAM_EMIT_EMIT_H
+#define SLIPSTREAM_EMIT_EMIT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "emit/record.h"
+
+/* Opens the record file; idempotent; the first thread does it, others wait for it briefly. False: nothing can be recorded at all. */
+bool emit_open(void);
+
+/* In a forked child: forget the parent's mapping (it is shared!) and start a file of its own at the next emit_open(). */
+void emit_forked(void);
+
+/* Exit handlers: state EXITED and end_ns. The mapping stays, since calls may still come. */
+void emit_finish(void);
+
+/* A block of counters for a thread: functions + 1 words (function numbers index it), zero or carrying a dead thread's counts on. */
+uint64_t *emit_counters_take(uint32_t thread);
+void emit_counters_give_back(uint64_t *counters);
+/* The process-wide block of the thunks' counters. */
+uint64_t *emit_thunk_counters(void);
+
+/* Room for a record of `size` bytes with its payload, not yet published (type 0), zeroed; NULL: dropped and counted. */
+void *emit_reserve(size_t size);
+void emit_publish(void *record, enum record_type type);
+
+uint32_t emit_string(const char *bytes, size_t length); /* interned; 0 on loss */
+uint32_t emit_region(const char *name);
+void emit_note(enum note_code code, const char *text); /* interned by code and text; counts up */
+void emit_function_handed_out(uint32_t function);
+void emit_function_in_driver(uint32_t function);
+void emit_driver(const char *path, int version); /* path NULL: keep */
+
+struct emit_candidate {
+	uint64_t context, stream;
+	uint32_t stream_kind, operation, name, certain;
+};
+
+struct emit_finding {
+	uint32_t function, rule, site, region;
+	uint8_t source_kind, destination_kind, idle_basis, allowed;
+	uint64_t blocked_ns, call_ns, bytes, returned_ns;
+	const struct emit_candidate *candidates;
+	uint32_t candidate_count;
+};
+/* Adds one finding to its wait record, and to the candidates' records. */
+void emit_wait(const struct emit_finding *finding);
+
+#endif

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The record file: what one process leaves in SLIPSTREAM_OUT, shared by the shim (writer) and the tools (reader).
+ *
+ * One file a process, named `<pid>-<start>.slip` (start = CLOCK_MONOTONIC ns, decimal, when the file was made). It is
+ * a sequence of records, each an 8-byte aligned `struct record` followed by its payload. The file
+ * begins with one RECORD_HEADER. It grows by segments: every segment begins at a multiple of RECORD_SEGMENT bytes
+ * with a record, and what is left of the segment before it is covered by one RECORD_PAD (or by zeros: a reader that meets type 0
+ * skips to the next segment). No record crosses a segment.
+ *
+ * Publication: a record is filled first, and its `type` is stored last with release order; a reader that sees type 0
+ * sees no record. The shim never moves or deletes a record. Fields marked "live" below are written in place after
+ * publication, each by relaxed 64-bit stores; a reader may see them a little apart from each other while the process lives.
+ * A killed process therefore leaves a valid file at every moment.
+ *
+ * All integers are host-endian (the file is read on the machine that wrote it, or one like it); RECORD_HEADER says so by its magic.
+ * All times are CLOCK_MONOTONIC nanoseconds, all durations nanoseconds, all sizes bytes.
+ * The reader must treat the file as hostile: sizes, ids and counts are checked before use.
+ */
+#ifndef SLIPSTREAM_EMIT_RECORD_H
+#define SLIPSTREAM_EMIT_RECORD_H
+
+#include <stdint.h>
+
+#define RECORD_MAGIC   UINT64_C(0x31504d5254534c53) /* "SLSTRMP1" read as little-endian */
+#define RECORD_VERSION 1
+#define RECORD_SEGMENT (UINT64_C(1) << 20) /* bytes; largest record, too */
+#define RECORD_ALIGN   8
+
+enum record_type {
+	RECORD_NONE = 0,      /* not written (yet) */
+	RECORD_HEADER = 1,    /* struct record_header; first in the file */
+	RECORD_PAD = 2,       /* filler up to the segment's end */
+	RECORD_STRING = 3,    /* struct record_string; ids from 1 */
+	RECORD_FUNCTION = 4,  /* struct record_function; names the function numbers used below */
+	RECORD_RULE = 5,      /* struct record_rule; names the rule numbers used below */
+	RECORD_COUNTERS = 6,  /* struct record_counters; one a live or past thread slot */
+	RECORD_THUNKS = 7,    /* struct record_counters; calls of unwrapped functions, whole process */
+	RECORD_MODULE = 8,    /* struct record_module; ids from 1 */
+	RECORD_SITE = 9,      /* struct record_site; ids from 1 */
+	RECORD_CANDIDATE = 10, /* struct record_candidate; ids from 1 */
+	RECORD_WAIT = 11,     /* struct record_wait; ids from 1; live */
+	RECORD_WAITED_FOR = 12, /* struct record_waited_for; live */
+	RECORD_NOTE = 13,     /* struct record_note; live; coverage, loss, pass-through reasons */
+	RECORD_REGION = 14,   /* struct record_region; ids from 1 */
+};
+
+struct record {
+	uint32_t type; /* enum record_type; stored last, release */
+	uint32_t size; /* bytes with this head, multiple of RECORD_ALIGN, at most RECORD_SEGMENT */
+};
+
+enum record_state {         /* record_header.state */
+	RECORD_STATE_LIVE = 1,  /* still running, or killed */
+	RECORD_STATE_EXITED = 2, /* exit handlers ran */
+};
+
+struct record_header {
+	struct record head;
+	uint64_t magic;
+	uint32_t version;      /* RECORD_VERSION */
+	uint32_t header_size;  /* sizeof(struct record_header): newer writers may append */
+	uint64_t catalogue_id; /* hash of the catalogue the shim was built from */
+	uint64_t start_ns;     /* when the file was made */
+	uint64_t end_ns;       /* live: 0 until exit handlers ran */
+	uint32_t pid, parent_pid;
+	uint32_t state;        /* live: enum record_state */
+	uint32_t forked;       /* 1: made in a child forked after its parent had used CUDA */
+	uint32_t exe;          /* string id: /proc/self/exe */
+	uint32_t command;      /* string id: command line, blanks between arguments, cut at 4 KiB */
+	uint32_t shim_version; /* string id */
+	uint32_t config;       /* string id: effective settings as NAME=VALUE lines */
+	uint32_t driver;       /* live: string id: path of the driver library found, 0 if none */
+	int32_t driver_version; /* live: as cuDriverGetVersion when the program asked for it or after cuInit, 0 unknown */
+	uint64_t dropped;      /* live: records that could not be written (full disk, caps) */
+};
+
+struct record_string {
+	struct record head;
+	uint32_t id;
+	uint32_t length; /* bytes, without the NUL that follows them */
+	char bytes[];
+};
+
+enum record_function_flag {
+	RECORD_FUNCTION_WRAPPED = 1 << 0, /* has a wrapper; else counted by a thunk */
+	RECORD_FUNCTION_IN_DRIVER = 1 << 1, /* the driver found exports it */
+};
+
+struct record_function {
+	struct record head;
+	uint32_t number;    /* index into counters */
+	uint32_t name;      /* string id: exported name */
+	uint32_t flags;     /* live: enum record_function_flag */
+	uint32_t handed_out; /* live: times an address of it was given to the program (dlsym or cuGetProcAddress) */
+};
+
+struct record_rule {
+	struct record head;
+	uint32_t number;
+	uint32_t slug;   /* string id */
+	uint32_t cause;  /* string id: a few words */
+	uint32_t class;  /* enum wait_class */
+};
+
+enum wait_class {
+	WAIT_EXPLICIT = 1, /* the program asked to wait */
+	WAIT_IMPLICIT = 2, /* the host was blocked by a call that is no wait by name */
+	WAIT_DEVICE = 3,   /* the device was serialized; the host was not blocked */
+};
+
+struct record_counters {
+	struct record head;
+	uint32_t thread;   /* kernel thread id of the present or last owner; 0 for RECORD_THUNKS */
+	uint32_t functions; /* length of count[]; index = function number */
+	uint64_t count[];  /* live: calls */
+};
+
+struct record_module {
+	struct record head;
+	uint32_t id;
+	uint32_t path;       /* string id */
+	uint64_t base;       /* load bias: file address = runtime address - base */
+	uint32_t build_id_length; /* 0 to 64 */
+	uint8_t build_id[64];
+	uint32_t padding;
+};
+
+struct record_frame {
+	uint64_t offset;  /* return address less the module's base (subtract 1 before asking for a line); absolute if module 0 */
+	uint32_t module;  /* module id; 0: none known */
+	uint32_t padding;
+};
+
+struct record_python_frame {
+	uint32_t file, function; /* string ids */
+	int32_t line;            /* 0: unknown */
+	uint32_t padding;
+};
+
+struct record_site {
+	struct record head;
+	uint32_t id;
+	uint16_t frames;        /* native, innermost (the caller of the driver function) first */
+	uint16_t python_frames; /* innermost first */
+	/* struct record_frame[frames], then struct record_python_frame[python_frames] */
+};
+
+enum stream_kind {
+	STREAM_UNKNOWN = 0,
+	STREAM_LEGACY = 1,
+	STREAM_PER_THREAD = 2,
+	STREAM_BLOCKING = 3,
+	STREAM_NON_BLOCKING = 4,
+};
+
+enum memory_kind {
+	MEMORY_NONE = 0,     /* no such operand */
+	MEMORY_UNKNOWN = 1,
+	MEMORY_PAGEABLE = 2,
+	MEMORY_PINNED = 3,     /* cuMemHostAlloc, cuMemAllocHost */
+	MEMORY_REGISTERED = 4, /* cuMemHostRegister */
+	MEMORY_MANAGED = 5,
+	MEMORY_DEVICE = 6,     /* cuMemAlloc, pitch, VMM */
+	MEMORY_POOL = 7,       /* cuMemAllocAsync, cuMemAllocFromPoolAsync */
+	MEMORY_ARRAY = 8,
+	MEMORY_KIND_COUNT
+};
+
+enum operation_kind {
+	OPERATION_UNKNOWN = 0,
+	OPERATION_KERNEL = 1,
+	OPERATION_COPY = 2,
+	OPERATION_MEMSET = 3,
+	OPERATION_HOST_FUNCTION = 4,
+	OPERATION_GRAPH = 5,
+	OPERATION_EVENT_WAIT = 6, /* cuStreamWaitEvent */
+	OPERATION_MEMORY_OP = 7,  /* wait/write value, batch */
+	OPERATION_ALLOCATION = 8, /* async alloc/free */
+	OPERATION_OTHER = 9,
+};
+
+/* "stream S of context C, whose youngest operation not known complete was O" */
+struct record_candidate {
+	struct record head;
+	uint32_t id;
+	uint32_t stream_kind;   /* enum stream_kind */
+	uint64_t context;       /* cuCtxGetId, 0 unknown */
+	uint64_t stream;        /* the shim's own stream number in this process, from 1; 0 legacy */
+	uint32_t operation;     /* enum operation_kind */
+	uint32_t name;          /* string id: kernel name, "HtoD", ...; 0 unknown */
+	uint32_t certain;       /* 1: a query before the call found it unfinished (--attribute) */
+	uint32_t padding;
+};
+
+enum idle_basis { /* what was taken off the duration to give blocked time */
+	IDLE_NONE = 0,       /* nothing: the rule counts the call's own cost (pinning, module load) */
+	IDLE_CALIBRATED = 1, /* table of `slipstream calibrate` */
+	IDLE_MINIMUM = 2,    /* the run's own minimum of this function, memory kinds and size class */
+	IDLE_DEFAULT = 3,    /* the catalogue's figure */
+};
+
+/* One line of the report before symbolisation: same function, rule, site, kinds, region. */
+struct record_wait {
+	struct record head;
+	uint32_t id;
+	uint32_t function, rule, site; /* numbers / id; site 0: none taken */
+	uint8_t source_kind, destination_kind; /* enum memory_kind */
+	uint8_t idle_basis;                    /* enum idle_basis */
+	uint8_t allowed;                       /* 1: inside an allowed-sync scope of the public header */
+	uint32_t region;                       /* region id, 0 none */
+	uint64_t count;       /* live */
+	uint64_t blocked_ns;  /* live; WAIT_DEVICE: 0 */
+	uint64_t blocked_max; /* live */
+	uint64_t call_ns;     /* live: whole duration of the calls, own cost included */
+	uint64_t bytes;       /* live */
+	uint64_t first_ns, last_ns; /* live: when the first / last such call returned */
+};
+
+struct record_waited_for {
+	struct record head;
+	uint32_t wait, candidate; /* ids */
+	uint64_t count;           /* live */
+	uint64_t blocked_ns;      /* live: blocked time of the calls that had it as a candidate */
+};
+
+enum note_code {
+	NOTE_UNWRAPPED_HANDED_OUT = 1, /* text: function name; an address without wrapper went to the program */
+	NOTE_EXPORT_TABLE = 2,         /* text: table id as hex; cuGetExportTable answered */
+	NOTE_SECOND_DRIVER = 3,        /* text: path; another libcuda image was asked for a symbol */
+	NOTE_PASS_THROUGH = 4,         /* text: reason; calls passed without classification */
+	NOTE_LOST = 5,                 /* text: what was full */
+	NOTE_PYTHON = 6,               /* text: why no Python frames (unknown version ...) */
+	NOTE_ERROR = 7,                /* text: own failure, in words */
+	NOTE_CONFIG = 8,               /* text: a bad setting that was ignored */
+	NOTE_MISSING_SYMBOL = 9,       /* text: a linked function the driver does not have was called */
+};
+
+struct record_note {
+	struct record head;
+	uint32_t code; /* enum note_code */
+	uint32_t text; /* string id */
+	uint64_t count; /* live */
+};
+
+struct record_region {
+	struct record head;
+	uint32_t id;
+	uint32_t name; /* string id */
+};
+
+#endif

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Sync: decides what a call waited for. Reads the call (operands, pending snapshot, times) and the catalogue's rules, gives
+ * emit one finding: rule, blocked time, idle basis, candidates, call site.
+ */
+#ifndef SLIPSTREAM_SYNC_SYNC_H
+#define SLIPSTREAM_SYNC_SYNC_H
+
+#include <cuda.h>
+
+struct call;
+
+/*
+ * After the real call, before state learns its effects. Converts the clock ticks, tries the row's rules in order, takes the call site only
+ * if there is something to report. Any thread; errno is left alone; no allocation outside the emit arena.
+ */
+void sync_after(struct call *call, CUresult result);
+
+#endif
