@@ -24,6 +24,7 @@
 #include "emit/record.h"
 
 struct state_context;
+struct state_event;
 struct state_stream;
 
 /* How a row says which stream the call works on. */
@@ -41,6 +42,13 @@ enum call_flag {
 	CALL_SYNC_MEMOPS = 1 << 3, /* an operand or the context has SYNC_MEMOPS */
 	CALL_CAPTURED = 1 << 4,    /* the stream is capturing: nothing is submitted, nothing waited for */
 	CALL_TWO_CONTEXTS = 1 << 5, /* peer copy: `peer_context` is set */
+	/*
+	 * The operand may be host memory (a `void *` parameter, or the unified addresses of cuMemcpy): an address in no known range is
+	 * then pageable. Without the flag (a CUdeviceptr) such an address is MEMORY_UNKNOWN. Set by the wrapper.
+	 */
+	CALL_SOURCE_HOST = 1 << 6,
+	CALL_DESTINATION_HOST = 1 << 7,
+	CALL_EVENT_RECORDED = 1 << 8, /* state's own: the record succeeded; state_after() settles it */
 };
 
 /* A stream that had work not known complete when the call began. */
@@ -72,6 +80,14 @@ struct call {
 	struct state_context *context; /* NULL unknown */
 	struct state_stream *stream;   /* NULL none */
 	uint64_t submission;           /* number this call's own operation got on its stream, 0 none */
+
+	/* State's own, from state_before() and the `before` hooks to state_after(). */
+	uint64_t entry_number;     /* newest submission of `stream` at entry: what a record, or a wait that succeeds, covers */
+	uint64_t legacy_number;    /* the same of the context's legacy stream, where the stream is ordered behind it */
+	struct state_event *event; /* of an event call; NULL: not known */
+	uint64_t event_record;     /* what the event had recorded at entry */
+	uint64_t freed_address, freed_bytes; /* range taken out by state_freeing(); bytes 0: none */
+	uint32_t freed_kind, freed_flags;
 
 	/* Time: raw clock ticks (see clock.h), and ns once sync_after() converted them. */
 	uint64_t entered, left;

@@ -9,7 +9,8 @@
  * skips to the next segment). No record crosses a segment.
  *
  * Publication: a record is filled first, and its `type` is stored last with release order; a reader that sees type 0
- * sees no record. The shim never moves or deletes a record. Fields marked "live" below are written in place after
+ * sees no record: type 0 with a size other than 0 is reserved and not yet filled (skip that size), with size 0 the rest of the segment is
+ * unused. The shim never moves or deletes a record. Fields marked "live" below are written in place after
  * publication, each by relaxed 64-bit stores; a reader may see them a little apart from each other while the process lives.
  * A killed process therefore leaves a valid file at every moment.
  *

@@ -8,11 +8,14 @@
 #ifndef SLIPSTREAM_STATE_STATE_H
 #define SLIPSTREAM_STATE_STATE_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #include <cuda.h>
 
 #include "call.h"
 
-/* Every classified call. */
+/* Every classified call. state_after() must follow state_before() whatever the result: it settles what the hooks began. */
 void state_before(struct call *call);                 /* resolve context, stream, operands, pending snapshot */
 void state_after(struct call *call, CUresult result); /* number the submission; advance completion by what the rule proves */
 
@@ -25,7 +28,12 @@ void state_primary_resetting(struct call *call, CUdevice device);
 void state_stream_created(struct call *call, CUstream stream, unsigned int flags);
 void state_stream_destroying(struct call *call, CUstream stream);
 
-/* Events. */
+/*
+ * Events. A record is begun before the real call and settled in state_after(): while two threads record one event, or a wait overlaps a
+ * record, nobody can know which record the driver saw, so it proves nothing. Rows: `before: event_recording(hEvent)`,
+ * `after: event_recorded(hEvent)`.
+ */
+void state_event_recording(struct call *call, CUevent event);
 void state_event_created(struct call *call, CUevent event, unsigned int flags);
 void state_event_destroying(struct call *call, CUevent event);
 void state_event_recorded(struct call *call, CUevent event);
@@ -47,12 +55,31 @@ void state_host_registered(struct call *call, const void *address, uint64_t byte
 void state_function_named(struct call *call, CUfunction function, const char *name);
 void state_kernel_named(struct call *call, CUkernel kernel, const char *name);
 void state_kernel_function(struct call *call, CUfunction function, CUkernel kernel);
+/* cuModuleUnload, cuLibraryUnload: function handles named again from now on are new functions. */
+void state_module_unloading(struct call *call);
 
 /* Capture. */
 void state_capture_begun(struct call *call, CUstream stream, CUstreamCaptureMode mode);
 void state_capture_ended(struct call *call, CUstream stream);
+/* `result` hook of cuStreamEndCapture: also ends on the failures after which the stream captures no more. */
+void state_capture_result(struct call *call, CUresult result);
 
 /* SYNC_MEMOPS set on a range or a context. */
 void state_sync_memops(struct call *call, uint64_t address);
+
+/* In a forked child, before anything else here: forget everything, locks included. */
+void state_forked(void);
+
+/* Exit of the calling thread: its per-thread streams may be taken over once they are known complete. */
+void state_thread_exit(void);
+
+/* Do the streams of `pending` lie in this scope (enum catalogue_scope) of the call? */
+bool state_in_scope(const struct call *call, const struct state_stream *stream, unsigned int scope);
+
+/* For emit: what a candidate is called. */
+struct emit_candidate;
+void state_candidate(const struct call_pending *pending, struct emit_candidate *ret_candidate);
+uint32_t state_stream_kind(const struct state_stream *stream); /* enum stream_kind; NULL: STREAM_UNKNOWN */
+uint64_t state_context_id(const struct state_context *context);
 
 #endif
