@@ -68,7 +68,6 @@ struct call {
 	uint8_t stream_form; /* enum call_stream */
 	uint8_t source_kind, destination_kind; /* enum memory_kind; state_before() fills */
 	uint8_t operation;   /* enum operation_kind that this call submits, OPERATION_UNKNOWN: submits nothing */
-	uint8_t stream_kind; /* enum stream_kind of `stream`, STREAM_UNKNOWN without one; state_before() fills, rules read it */
 
 	/* From the arguments. */
 	CUstream stream_handle; /* as given; 0 for CALL_STREAM_IMPLICIT */

@@ -16,7 +16,7 @@
 #include "call.h"
 
 /* Every classified call. state_after() must follow state_before() whatever the result: it settles what the hooks began. */
-void state_before(struct call *call);                 /* resolve context, stream (and stream_kind), operands, pending snapshot */
+void state_before(struct call *call);                 /* resolve context, stream, operands, pending snapshot */
 void state_after(struct call *call, CUresult result); /* number the submission; advance completion by what the rule proves */
 
 /* Contexts. A context is known by its id (cuCtxGetId); handles come back with new ids. */
