@@ -1,0 +1,457 @@
+// SPDX-License-Identifier: MIT
+/*
+ * slipstream-calibrate: measures which driver calls block the host and which join, on the present
+ * driver, and writes a table that the shim can load. Started by `slipstream calibrate`.
+ *
+ * Everything that touches the driver runs in a child, so that a call which never returns costs one
+ * step: the child is killed, the step counts as hung, and another child goes on behind it.
+ */
+#include <argp.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <jansson.h>
+
+#include "cells.h"
+#include "measure.h"
+#include "table.h"
+
+/* Exit statuses. */
+#define DIFFERENT 1
+#define USAGE	  2
+#define FAILED	  3
+
+#define STEP_TIMEOUT                                                                               \
+	30000 /* ms without a line: loading a driver cold takes seconds, a step far less */
+
+static struct env {
+	bool full, resume, list, json, verbose;
+	const char *output, *driver, *compare, *only;
+	const char *unit; /* child: the unit to measure */
+	int from;	  /* child: first step */
+	int timeout;
+} env = {.timeout = STEP_TIMEOUT};
+
+enum { KEY_UNIT = 256, KEY_FROM, KEY_TIMEOUT };
+
+static const struct argp_option options[] = {
+	{"full", 'f', NULL, 0, "More sizes, memory kinds, loading and scheduling modes", 0},
+	{"output", 'o', "FILE", 0, "Write the table there instead of to standard output", 0},
+	{"driver", 'd', "DIR", 0, "Measure DIR/libcuda.so.1", 0},
+	{"resume", 'r', NULL, 0, "Go on from FILE.partial, left by an interrupted run", 0},
+	{"only", 'u', "TEXT", 0, "Only the units whose name contains TEXT", 0},
+	{"list", 'l', NULL, 0, "List the units and measure nothing", 0},
+	{"json", 'j', NULL, 0, "Print the table as JSON on standard output", 0},
+	{"compare", 'c', "FILE", 0,
+	 "Print what differs from the table in FILE; status 1 if anything does", 0},
+	{"verbose", 'v', NULL, 0, "Say on standard error what is measured", 0},
+	{"timeout", KEY_TIMEOUT, "MS", 0, "A step without an answer for this long counts as hung",
+	 0},
+	{"unit", KEY_UNIT, "NAME", OPTION_HIDDEN, NULL, 0},
+	{"from", KEY_FROM, "STEP", OPTION_HIDDEN, NULL, 0},
+	{0},
+};
+
+static int number(struct argp_state *state, const char *name, const char *text)
+{
+	char *end;
+	long value;
+
+	errno = 0;
+	value = strtol(text, &end, 10);
+	if (errno || end == text || *end || value < 0 || value > 86400000)
+		argp_error(state, "--%s: %s is no number from 0 to 86400000", name, text);
+	return (int)value;
+}
+
+static error_t parse(int key, char *argument, struct argp_state *state)
+{
+	switch (key) {
+	case 'f':
+		env.full = true;
+		break;
+	case 'o':
+		env.output = argument;
+		break;
+	case 'd':
+		env.driver = argument;
+		break;
+	case 'r':
+		env.resume = true;
+		break;
+	case 'u':
+		env.only = argument;
+		break;
+	case 'l':
+		env.list = true;
+		break;
+	case 'j':
+		env.json = true;
+		break;
+	case 'c':
+		env.compare = argument;
+		break;
+	case 'v':
+		env.verbose = true;
+		break;
+	case KEY_UNIT:
+		env.unit = argument;
+		break;
+	case KEY_FROM:
+		env.from = number(state, "from", argument);
+		break;
+	case KEY_TIMEOUT:
+		env.timeout = number(state, "timeout", argument);
+		break;
+	case ARGP_KEY_ARG:
+		argp_error(state, "%s: no argument is expected", argument);
+		break;
+	case ARGP_KEY_END:
+		if (env.resume && !env.output)
+			argp_error(state, "--resume needs --output");
+		break;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+	return 0;
+}
+
+static const struct argp argp = {
+	.options = options,
+	.parser = parse,
+	.doc = "Measure which calls of the present CUDA driver block the host and which join its "
+	       "streams.\v"
+	       "Exit status: 0 measured (and equal, with --compare), 1 different, 2 usage, 3 could "
+	       "not "
+	       "measure.",
+};
+
+static pid_t start(const char *unit, int from, int *ret_pipe)
+{
+	char from_text[16];
+	int ends[2];
+	pid_t child;
+
+	snprintf(from_text, sizeof(from_text), "%d", from);
+	if (pipe2(ends, O_CLOEXEC))
+		return -1;
+	child = fork();
+	if (child) {
+		close(ends[1]);
+		if (child < 0)
+			close(ends[0]);
+		*ret_pipe = ends[0];
+		return child;
+	}
+	dup2(ends[1], STDOUT_FILENO);
+	/* A preloaded shim would measure itself. */
+	unsetenv("LD_PRELOAD");
+	execl("/proc/self/exe", "slipstream-calibrate", "--unit", unit, "--from", from_text,
+	      env.driver ? "--driver" : NULL, env.driver, NULL);
+	_exit(127);
+}
+
+/* One child's lines, as far as they come in time. The step under way when it stopped goes to
+ * ret_step and ret_line, -1: none. */
+static int collect(const char *unit, int from, struct table *lines, int *ret_step,
+		   char ret_line[256], int *ret_status)
+{
+	int descriptor, r = 0, length = 0;
+	char line[1024];
+	bool hung = false;
+	pid_t child;
+
+	*ret_step = -1;
+	child = start(unit, from, &descriptor);
+	if (child < 0)
+		return -errno;
+	for (;;) {
+		struct pollfd wait = {.fd = descriptor, .events = POLLIN};
+		char byte;
+		int ready = poll(&wait, 1, env.timeout);
+
+		if (ready < 0 && errno == EINTR)
+			continue;
+		if (ready <= 0) {
+			hung = true;
+			kill(child, SIGKILL);
+			break;
+		}
+		if (read(descriptor, &byte, 1) != 1)
+			break;
+		if (byte != '\n') {
+			if (length < (int)sizeof(line) - 1)
+				line[length++] = byte;
+			continue;
+		}
+		line[length] = 0;
+		length = 0;
+		if (sscanf(line, "step %d", ret_step) == 1) {
+			const char *rest = strchr(line + 5, ' ');
+
+			snprintf(ret_line, 256, "%.255s", rest ? rest + 1 : "");
+		} else {
+			r = table_add(lines, line);
+			if (r)
+				break;
+		}
+	}
+	close(descriptor);
+	while (waitpid(child, ret_status, 0) < 0 && errno == EINTR)
+		;
+	if (r)
+		return r;
+	return hung ? -ETIMEDOUT : 0;
+}
+
+/* The lines of a unit, hung steps included. */
+static int run_unit(const char *unit, struct table *lines)
+{
+	char hung_line[256];
+	int r, status = 0, step, from = 0;
+
+	for (;;) {
+		r = collect(unit, from, lines, &step, hung_line, &status);
+		if (r && r != -ETIMEDOUT)
+			return r;
+		if (r == -ETIMEDOUT) {
+			if (step < 0) {
+				fprintf(stderr,
+					"slipstream calibrate: %s: no answer from the driver\n",
+					unit);
+				return r;
+			}
+			if (hung_line[0] && table_add(lines, hung_line))
+				return -ENOMEM;
+			from = step + 1;
+			continue;
+		}
+		if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+			return 0;
+		if (WIFSIGNALED(status))
+			fprintf(stderr, "slipstream calibrate: %s: died of signal %d (%s)\n", unit,
+				WTERMSIG(status), strsignal(WTERMSIG(status)));
+		else
+			fprintf(stderr, "slipstream calibrate: %s: not measured\n", unit);
+		return -EIO;
+	}
+}
+
+/* The lines between `unit NAME` and `done NAME` of an earlier run. */
+static bool earlier(const struct table *partial, const char *unit, struct table *lines)
+{
+	char first[UNIT_NAME + 8], last[UNIT_NAME + 8];
+	bool inside = false;
+
+	snprintf(first, sizeof(first), "unit %s", unit);
+	snprintf(last, sizeof(last), "done %s", unit);
+	for (size_t i = 0; i < partial->count; i++) {
+		const char *line = partial->line[i];
+
+		if (!strcmp(line, first)) {
+			table_done(lines);
+			inside = true;
+		} else if (!strcmp(line, last) && inside) {
+			return true;
+		} else if (inside) {
+			(void)table_add(lines, line);
+		}
+	}
+	table_done(lines);
+	return false;
+}
+
+/* An idle line whose first four fields are there already says the same thing again. */
+static bool said_already(const struct table *table, const char *line)
+{
+	const char *last = strrchr(line, ' ');
+
+	if (strncmp(line, "idle ", 5) || !last)
+		return false;
+	for (size_t i = 0; i < table->count; i++) {
+		if (!strncmp(table->line[i], line, (size_t)(last - line + 1)))
+			return true;
+	}
+	return false;
+}
+
+static void print_json(const struct table *table)
+{
+	json_t *root = json_object(), *cells_, *gates, *idle, *facts;
+
+	json_object_set_new(root, "format", json_integer(1));
+	json_object_set_new(root, "idle", idle = json_array());
+	json_object_set_new(root, "cells", cells_ = json_array());
+	json_object_set_new(root, "gates", gates = json_array());
+	json_object_set_new(root, "facts", facts = json_object());
+	for (size_t i = 0; i < table->count; i++) {
+		const char *line = table->line[i];
+		char a[128], b[128], c[64], d[64], e[64];
+		long long figure;
+
+		if (sscanf(line, "driver %lld", &figure) == 1)
+			json_object_set_new(root, "driver", json_integer(figure));
+		else if (!strncmp(line, "gpu ", 4))
+			json_object_set_new(root, "gpu", json_string(line + 4));
+		else if (!strncmp(line, "set ", 4))
+			json_object_set_new(root, "set", json_string(line + 4));
+		else if (sscanf(line, "idle %127s %127s %63s %63s %lld", a, b, c, d, &figure) == 5)
+			json_array_append_new(idle,
+					      json_pack("{sssssssisI}", "function", a, "source", b,
+							"destination", c, "size_class", atoi(d),
+							"ns", (json_int_t)figure));
+		else if (sscanf(line, "cell %127s %127s %63s %lld", a, b, c, &figure) == 4)
+			json_array_append_new(cells_,
+					      json_pack("{sssssssI}", "cell", a, "stream", b,
+							"result", c, "us", (json_int_t)figure));
+		else if (sscanf(line, "gate %127s %127s %63s %63s %63s", a, b, c, d, e) == 5)
+			json_array_append_new(gates, json_pack("{ssssssssss}", "cell", a, "stream",
+							       b, "result", c, "joins_blocking", d,
+							       "joins_non_blocking", e));
+		else if (sscanf(line, "fact %127s %127s", a, b) == 2)
+			json_object_set_new(facts, a, json_string(b));
+	}
+	json_dumpf(root, stdout, JSON_INDENT(2));
+	putchar('\n');
+	json_decref(root);
+}
+
+static int measure_all(struct table *table, char unit[UNITS_MAX][UNIT_NAME], int units,
+		       const struct table *partial, FILE *state)
+{
+	int missed = 0;
+
+	for (int i = 0; i < units; i++) {
+		struct table lines = {0};
+		bool had = earlier(partial, unit[i], &lines);
+		int r = 0;
+
+		if (env.only && !strstr(unit[i], env.only)) {
+			table_done(&lines);
+			continue;
+		}
+		if (env.verbose)
+			fprintf(stderr, "[%d/%d] %s%s\n", i + 1, units, unit[i],
+				had ? " (from the earlier run)" : "");
+		if (!had)
+			r = run_unit(unit[i], &lines);
+		if (r)
+			missed++;
+		if (state && !had && !r)
+			fprintf(state, "unit %s\n", unit[i]);
+		for (size_t n = 0; n < lines.count; n++) {
+			if (state && !had && !r)
+				fprintf(state, "%s\n", lines.line[n]);
+			if (!said_already(table, lines.line[n]) && table_add(table, lines.line[n]))
+				return -ENOMEM;
+		}
+		if (state && !had && !r) {
+			fprintf(state, "done %s\n", unit[i]);
+			fflush(state);
+		}
+		table_done(&lines);
+	}
+	return missed;
+}
+
+int main(int argc, char **argv)
+{
+	static char unit[UNITS_MAX][UNIT_NAME];
+	struct table table = {0}, partial = {0}, committed = {0}, device = {0};
+	char state_path[4096] = "";
+	FILE *state = NULL;
+	int units, r, status = 0;
+
+	argp_err_exit_status = USAGE;
+	argp_parse(&argp, argc, argv, 0, NULL, NULL);
+	if (env.unit)
+		return measure_unit(env.unit, env.driver, env.from);
+
+	units = measure_units(unit, env.full);
+	if (env.list) {
+		for (int i = 0; i < units; i++)
+			puts(unit[i]);
+		return 0;
+	}
+	/* Read first: nobody wants to hear of a bad file after minutes of measuring. */
+	if (env.compare && table_read(&committed, env.compare, 0))
+		return USAGE;
+	if (env.output) {
+		if (snprintf(state_path, sizeof(state_path), "%s.partial", env.output) >=
+		    (int)sizeof(state_path)) {
+			fprintf(stderr, "slipstream calibrate: %s: path too long\n", env.output);
+			return USAGE;
+		}
+		if (env.resume && access(state_path, F_OK) == 0 &&
+		    table_read(&partial, state_path, 1))
+			return FAILED;
+		state = fopen(state_path, env.resume ? "ae" : "we");
+		if (!state) {
+			fprintf(stderr, "slipstream calibrate: %s: %s\n", state_path,
+				strerror(errno));
+			return USAGE;
+		}
+		/* A kill may have left half a line there. */
+		if (env.resume)
+			fputc('\n', state);
+	}
+
+	if (run_unit("device", &device)) {
+		if (state) {
+			fclose(state);
+			(void)unlink(state_path);
+		}
+		return FAILED;
+	}
+	r = table_add(&table, TABLE_FIRST_LINE);
+	for (size_t i = 0; i < device.count; i++)
+		r |= table_add(&table, device.line[i]);
+	r |= table_add(&table, env.full ? "set full" : "set default");
+	if (!r)
+		r = measure_all(&table, unit, units, &partial, state);
+	if (r < 0) {
+		fprintf(stderr, "slipstream calibrate: %s\n", strerror(-r));
+		return FAILED;
+	}
+	if (r > 0) {
+		fprintf(stderr, "slipstream calibrate: %d of %d units could not be measured\n", r,
+			units);
+		status = FAILED;
+	}
+
+	if (env.output) {
+		r = table_write(&table, env.output);
+		if (r) {
+			fprintf(stderr, "slipstream calibrate: %s: %s\n", env.output, strerror(-r));
+			status = FAILED;
+		}
+		fclose(state);
+		if (!status)
+			(void)unlink(state_path);
+	}
+	if (env.json)
+		print_json(&table);
+	else if (!env.output && !env.compare)
+		table_print(&table);
+	if (env.compare) {
+		size_t differences = table_compare(&table, &committed);
+
+		fprintf(stderr, "slipstream calibrate: %zu differences from %s\n", differences,
+			env.compare);
+		if (differences && !status)
+			status = DIFFERENT;
+	}
+	table_done(&table);
+	table_done(&partial);
+	table_done(&committed);
+	table_done(&device);
+	return status;
+}
