@@ -18,18 +18,18 @@
  */
 #define DEMO_FUNCTIONS(X)                                                                          \
 	X(cuInit)                                                                                  \
-	X(cuDeviceGet) X(cuDeviceGetName) X(cuDevicePrimaryCtxRetain) X(                           \
-		cuDevicePrimaryCtxRelease) X(cuCtxSetCurrent) X(cuCtxSynchronize) X(cuCtxGetLimit) \
-		X(cuCtxSetLimit) X(cuModuleLoadData) X(cuModuleUnload) X(cuModuleGetFunction) X(   \
-			cuStreamCreate) X(cuStreamDestroy) X(cuStreamSynchronize) X(cuEventCreate) \
-			X(cuEventDestroy) X(cuEventRecord) X(cuEventSynchronize) X(cuMemAlloc)     \
-				X(cuMemFree) X(cuMemHostAlloc) X(cuMemFreeHost)                    \
-					X(cuMemHostRegister) X(cuMemHostUnregister)                \
-						X(cuMemcpyHtoD) X(cuMemcpyDtoH)                    \
-							X(cuMemcpyHtoDAsync) X(cuMemcpyDtoHAsync)  \
-								X(cuMemsetD8) X(cuMemsetD8Async)   \
-									X(cuLaunchKernel)          \
-										X(cuGetErrorName)
+	X(cuDeviceGet)                                                                             \
+	X(cuDeviceGetName) X(cuDevicePrimaryCtxRetain) X(cuDevicePrimaryCtxRelease) X(             \
+		cuCtxSetCurrent) X(cuCtxSynchronize) X(cuCtxGetLimit) X(cuCtxSetLimit)             \
+		X(cuModuleLoadData) X(cuModuleUnload) X(cuModuleGetFunction) X(cuStreamCreate) X(  \
+			cuStreamDestroy) X(cuStreamSynchronize) X(cuEventCreate) X(cuEventDestroy) \
+			X(cuEventRecord) X(cuEventSynchronize) X(cuMemAlloc) X(cuMemFree)          \
+				X(cuMemHostAlloc) X(cuMemFreeHost) X(cuMemHostRegister)            \
+					X(cuMemHostUnregister) X(cuMemcpyHtoD) X(cuMemcpyDtoH)     \
+						X(cuMemcpyHtoDAsync) X(cuMemcpyDtoHAsync)          \
+							X(cuMemsetD8) X(cuMemsetD8Async)           \
+								X(cuLaunchKernel)                  \
+									X(cuGetErrorName)
 
 #ifdef DEMO_LINKED
 #define CU(name) name

@@ -29,7 +29,7 @@ void filter_frame(struct pipeline *p)
 {
 	float factor = 2.0f;
 	unsigned int count = FRAME_FLOATS;
-	void *arguments[] = {&p->result, &p->frame, &factor, &count};
+	void *arguments[] = {&factor, &p->frame, &p->result, &count};
 
 	CHECK(CU(cuMemsetD8Async)(p->result, 0, FRAME_BYTES, p->compute));
 	launch(p->saxpy, p->compute, FRAME_FLOATS / 256, arguments);

@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-#include "simcuda/kernels.h"
+#include "kernels.h" /* PTX text of the kernels */
 
 static CUfunction function_of(CUmodule module, const char *name)
 {
@@ -22,11 +22,11 @@ void pipeline_open(struct pipeline *p)
 	CHECK(CU(cuDevicePrimaryCtxRetain)(&p->context, p->device));
 	CHECK(CU(cuCtxSetCurrent)(p->context));
 
-	CHECK(CU(cuModuleLoadData)(&p->module, KERNELS_PTX));
+	CHECK(CU(cuModuleLoadData)(&p->module, simcuda_ptx));
 	p->spin = function_of(p->module, "spin");
 	p->add = function_of(p->module, "add");
 	p->saxpy = function_of(p->module, "saxpy");
-	CHECK(CU(cuModuleLoadData)(&p->late_module, KERNELS_PTX));
+	CHECK(CU(cuModuleLoadData)(&p->late_module, simcuda_ptx));
 	p->late_spin = function_of(p->late_module, "spin");
 
 	CHECK(CU(cuStreamCreate)(&p->compute, CU_STREAM_DEFAULT));

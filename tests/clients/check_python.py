@@ -1,0 +1,42 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""The PyPI packages cuda-bindings and cuda-core on the simulated driver: same output with slipstream, every call counted."""
+import json
+import os
+import sys
+
+from client import Build, expect, expect_calls
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def check_bindings(build, python):
+    command = [python, os.path.join(HERE, "bindings.py")]
+    bare = build.run_bare(command)
+    result, report = build.run_observed(command)
+    expect("output", result.stdout, bare.stdout)
+    expect_calls(report, json.loads(result.stdout))
+    print("%d calls counted" % report["calls"]["total"])
+
+
+def check_core(build, python):
+    command = [python, os.path.join(HERE, "core.py")]
+    bare = build.run_bare(command)
+    result, report = build.run_observed(command)
+    expect("output", result.stdout, bare.stdout)
+    # core.py: two streams; one record and one wait; two pinned blocks. The package may ask for more of the same kind only
+    # where it says so.
+    expect_calls(report, {"cuMemHostAlloc": 0, "cuMemAllocHost_v2": 2, "cuMemFreeHost": 2, "cuStreamCreateWithPriority": 2,
+                          "cuEventSynchronize": 1, "cuStreamWaitEvent": 1, "cuCtxSynchronize": 1})
+    print("%d calls counted" % report["calls"]["total"])
+
+
+def main():
+    which, build_root, source_root = sys.argv[1:4]
+    build = Build(build_root, source_root)
+    python = build.venv_python()
+    {"bindings": check_bindings, "core": check_core}[which](build, python)
+    return 0
+
+
+sys.exit(main())
