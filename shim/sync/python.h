@@ -15,4 +15,7 @@ struct record_python_frame;
  */
 uint32_t python_frames(struct record_python_frame *frames, uint32_t max);
 
+/* A number that differs (almost surely) when the thread is at another place of its innermost Python frame; 0 outside Python. */
+uint64_t python_mark(void);
+
 #endif

@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Call sites (site.h): unwinds the calling thread, turns addresses into modules and offsets, interns the result. Called by sync.c.
+ *
+ * Unwinding is glibc's backtrace(), that is libgcc's unwinder over the program's own call frame information. It needs no frame pointers; where
+ * there is no information (assembly, generated code) it ends, and the site is as deep as it got; where it
+ * does not pass our own frames the return address alone is the site. It is loaded by site_prepare(), since loading allocates and takes
+ * the loader's lock; before that, or where libgcc_s is missing, the return address alone is used.
+ * With glibc 2.35 and later the unwinder finds tables by _dl_find_object() without a lock. Before, it walks the
+ * images under the loader's list lock: held only while that list changes, never while constructors run, and recursive, so that a thread
+ * inside dlopen() can get here too. No lock of the shim is held then.
+ *
+ * Tables live in one mapping that a forked child finds zeroed (MADV_WIPEONFORK): its record file is another, with ids of its own. Where
+ * the kernel cannot do that (before 4.14) the process id is compared instead.
+ */
+#include "sync/site.h"
+
+#include <errno.h>
+#include <execinfo.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "config.h"
+#include "emit/emit.h"
+#include "sync/module.h"
+#include "sync/python.h"
+
+#define DEPTH_MAX     64
+#define OWN_FRAMES    16		/* of the shim, above the return address, at most */
+#define SITES_MAX     (64 * 1024)	/* interned in one process */
+#define SLOTS	      (2 * SITES_MAX)	/* half full at most; a power of two */
+#define SPINS	      20000		/* before another thread's hold is given up on */
+#define CACHE_ENTRIES 32		/* a power of two */
+
+struct slot {
+	uint64_t hash;
+	const struct record_site *record; /* NULL: free. emit never moves a record. */
+};
+
+/*
+ * All under `lock`, a word of its own: a pthread mutex would be inherited locked by a forked child and could not be given up on. A thread
+ * that does not get it within SPINS goes without a site: whoever holds it may be stopped, or be waiting for a loader lock that we are
+ * called under.
+ */
+struct tables {
+	atomic_uint lock;
+	/* Of this process's tables, never 0; see `epochs`. Written under the lock, read without it by the cache: any value will do there. */
+	atomic_uint epoch;
+	uint32_t count; /* sites, and the last id */
+	int pid;	/* owner, where the mapping is not wiped */
+	struct module_table modules;
+	struct slot slots[SLOTS];
+};
+
+/* Set once by the first thread that maps them (compare and swap, release), read by all (acquire). */
+static _Atomic(struct tables *) tables_mapped;
+static bool wiped_on_fork; /* written before tables_mapped is */
+/* backtrace() may be called. Written by site_prepare() with release, after the loading; read with acquire. */
+static atomic_bool prepared;
+/* Numbers the tables that this process and its ancestors had, so that a child's cache entries of its parent do not match. Under the lock. */
+static uint32_t epochs;
+
+/* This thread is in here already: a signal handler's driver call gets no site. */
+static __thread bool inside __attribute__((tls_model("initial-exec")));
+
+struct cached {
+	const void *return_address, *frame;
+	uint64_t mark;
+	uint32_t epoch, id;
+};
+static __thread struct cached cache[CACHE_ENTRIES] __attribute__((tls_model("initial-exec")));
+
+void site_prepare(void)
+{
+	int saved_errno = errno;
+	void *frame[2];
+
+	if (!atomic_load_explicit(&prepared, memory_order_relaxed) && backtrace(frame, 2) > 0)
+		/* Paired with the acquire in unwind(). */
+		atomic_store_explicit(&prepared, true, memory_order_release);
+	errno = saved_errno;
+}
+
+static struct tables *tables_get(void)
+{
+	/* Paired with the release below. */
+	struct tables *tables = atomic_load_explicit(&tables_mapped, memory_order_acquire);
+	struct tables *none = NULL;
+
+	if (tables)
+		return tables;
+	tables = mmap(NULL, sizeof(*tables), PROT_READ | PROT_WRITE,
+		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (tables == MAP_FAILED)
+		return NULL;
+	wiped_on_fork = !madvise(tables, sizeof(*tables), MADV_WIPEONFORK);
+	/* Paired with the acquire above: the mapping before its address. */
+	if (!atomic_compare_exchange_strong_explicit(&tables_mapped, &none, tables,
+						     memory_order_release, memory_order_acquire)) {
+		munmap(tables, sizeof(*tables));
+		return none;
+	}
+	return tables;
+}
+
+static bool tables_lock(struct tables *tables)
+{
+	unsigned int spins, expected;
+
+	if (!wiped_on_fork && tables->pid != getpid() && tables->pid) {
+		/* A child of a fork: other threads, and with them any holder of the lock, are gone. */
+		memset(tables, 0, sizeof(*tables));
+	}
+	for (spins = 0; spins < SPINS; spins++) {
+		expected = 0;
+		/* Paired with the release in tables_unlock(). */
+		if (atomic_compare_exchange_weak_explicit(&tables->lock, &expected, 1,
+							  memory_order_acquire,
+							  memory_order_relaxed))
+			break;
+		if (spins % 64 == 63)
+			sched_yield();
+	}
+	if (spins == SPINS)
+		return false;
+	if (!atomic_load_explicit(&tables->epoch, memory_order_relaxed)) {
+		atomic_store_explicit(&tables->epoch, ++epochs, memory_order_relaxed);
+		tables->pid = getpid();
+	}
+	return true;
+}
+
+static void tables_unlock(struct tables *tables)
+{
+	/* Paired with the acquire in tables_lock(). */
+	atomic_store_explicit(&tables->lock, 0, memory_order_release);
+}
+
+/* The program's return addresses, innermost first; at least the one given. */
+static uint32_t unwind(const void *return_address, uint64_t *ret_addresses, uint32_t depth)
+{
+	void *frames[DEPTH_MAX + OWN_FRAMES];
+	int count = 0, first, i;
+
+	/* Paired with the release in site_prepare(). */
+	if (depth > 1 && atomic_load_explicit(&prepared, memory_order_acquire))
+		count = backtrace(frames, (int)depth + OWN_FRAMES);
+	for (first = 0; first < count && frames[first] != return_address; first++)
+		;
+	ret_addresses[0] = (uint64_t)(uintptr_t)return_address;
+	for (i = first + 1; i < count && (uint32_t)(i - first) < depth; i++)
+		ret_addresses[i - first] = (uint64_t)(uintptr_t)frames[i];
+	return first < count ? (uint32_t)(i - first) : 1;
+}
+
+static uint64_t hash_bytes(const void *bytes, size_t size)
+{
+	const unsigned char *byte = bytes;
+	uint64_t hash = size * UINT64_C(0x9e3779b97f4a7c15), word;
+	size_t i;
+
+	for (i = 0; i + sizeof(word) <= size; i += sizeof(word)) {
+		memcpy(&word, byte + i, sizeof(word));
+		hash = (hash ^ word) * UINT64_C(0xff51afd7ed558ccd);
+		hash ^= hash >> 29;
+	}
+	return hash;
+}
+
+/* What a site record holds behind its head. */
+struct stack {
+	uint32_t frames, python_frames;
+	struct record_frame frame[DEPTH_MAX];
+	struct record_python_frame python[DEPTH_MAX];
+};
+
+static uint32_t intern(struct tables *tables, const struct stack *stack)
+{
+	size_t frame_size = stack->frames * sizeof(stack->frame[0]);
+	size_t python_size = stack->python_frames * sizeof(stack->python[0]);
+	uint64_t hash = hash_bytes(stack->frame, frame_size) * 3 +
+			hash_bytes(stack->python, python_size);
+	struct record_site *record;
+	struct slot *slot;
+	uint64_t i;
+
+	for (i = hash;; i++) {
+		slot = &tables->slots[i & (SLOTS - 1)];
+		if (!slot->record)
+			break;
+		if (slot->hash == hash && slot->record->frames == stack->frames &&
+		    slot->record->python_frames == stack->python_frames &&
+		    !memcmp(slot->record + 1, stack->frame, frame_size) &&
+		    !memcmp((const char *)(slot->record + 1) + frame_size, stack->python,
+			    python_size))
+			return slot->record->id;
+	}
+	if (tables->count == SITES_MAX) {
+		emit_note(NOTE_LOST, "sites: too many");
+		return 0;
+	}
+	record = emit_reserve(sizeof(*record) + frame_size + python_size);
+	if (!record)
+		return 0;
+	record->id = tables->count + 1;
+	record->frames = (uint16_t)stack->frames;
+	record->python_frames = (uint16_t)stack->python_frames;
+	memcpy(record + 1, stack->frame, frame_size);
+	memcpy((char *)(record + 1) + frame_size, stack->python, python_size);
+	emit_publish(record, RECORD_SITE);
+	tables->count++;
+	*slot = (struct slot){hash, record};
+	return record->id;
+}
+
+static uint32_t depth_of_sites(void)
+{
+	if (config.stack_depth < 1)
+		return 1;
+	return config.stack_depth < DEPTH_MAX ? config.stack_depth : DEPTH_MAX;
+}
+
+static uint32_t take(const void *return_address, uint32_t *ret_epoch)
+{
+	struct tables *tables = tables_get();
+	uint32_t depth = depth_of_sites(), id, i;
+	uint64_t addresses[DEPTH_MAX];
+	uint64_t generation;
+	struct stack stack;
+
+	if (!tables)
+		return 0;
+	stack.frames = unwind(return_address, addresses, depth);
+	stack.python_frames = python_frames(stack.python, depth);
+	generation = module_generation();
+	if (!tables_lock(tables)) {
+		emit_note(NOTE_LOST, "sites: table busy");
+		return 0;
+	}
+	module_scan(&tables->modules, generation);
+	for (i = 0; i < stack.frames; i++) {
+		stack.frame[i].module =
+			module_find(&tables->modules, addresses[i], &stack.frame[i].offset);
+		stack.frame[i].padding = 0;
+	}
+	id = intern(tables, &stack);
+	*ret_epoch = atomic_load_explicit(&tables->epoch, memory_order_relaxed);
+	tables_unlock(tables);
+	return id;
+}
+
+uint32_t site_take(const void *return_address)
+{
+	int saved_errno = errno;
+	uint32_t id = 0, epoch;
+
+	if (!inside) {
+		inside = true;
+		atomic_signal_fence(memory_order_seq_cst); /* with a signal handler of this thread */
+		id = take(return_address, &epoch);
+		atomic_signal_fence(memory_order_seq_cst);
+		inside = false;
+	}
+	errno = saved_errno;
+	return id;
+}
+
+uint32_t site_take_cached(const void *return_address, const void *frame)
+{
+	int saved_errno = errno;
+	uint64_t mark, hash;
+	struct tables *tables;
+	struct cached *entry;
+	uint32_t id, epoch = 0;
+
+	if (inside)
+		return 0;
+	inside = true;
+	atomic_signal_fence(memory_order_seq_cst); /* with a signal handler of this thread */
+	/* The native stack is the same for every line of a Python function, so its place there is part of the key. */
+	mark = python_mark();
+	hash = ((uint64_t)(uintptr_t)return_address ^ (uint64_t)(uintptr_t)frame >> 4 ^ mark) *
+	       UINT64_C(0x9e3779b97f4a7c15);
+	entry = &cache[hash >> 32 & (CACHE_ENTRIES - 1)];
+	tables = tables_get();
+	if (tables && entry->epoch &&
+	    entry->epoch == atomic_load_explicit(&tables->epoch, memory_order_relaxed) &&
+	    entry->return_address == return_address && entry->frame == frame &&
+	    entry->mark == mark) {
+		id = entry->id;
+	} else {
+		id = take(return_address, &epoch);
+		if (id)
+			*entry = (struct cached){return_address, frame, mark, epoch, id};
+	}
+	atomic_signal_fence(memory_order_seq_cst);
+	inside = false;
+	errno = saved_errno;
+	return id;
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: MIT
+/*
+ * What frames.py calls through ctypes: python_frames() over the fake emit, its answer as text.
+ */
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <time.h>
+
+#include "config.h"
+#include "fake_emit.h"
+#include "sync/python.h"
+#include "sync/reader.h"
+#include "sync/site.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+struct config config = {.mode = CONFIG_OBSERVE, .python = true, .stack_depth = 32};
+
+void probe_python(int on);
+void probe_refuse(int refuse);
+int probe_frames(char *text, uint32_t size, uint32_t max);
+uint32_t probe_notes(const char *text);
+uint32_t probe_site(void);
+uint32_t probe_site_cached(void);
+double probe_cost(uint32_t max, uint32_t rounds);
+
+EXPORT void probe_python(int on)
+{
+	config.python = on;
+}
+
+EXPORT void probe_refuse(int refuse)
+{
+	reader_refuse(refuse);
+}
+
+/* One "file|function|line" a line, innermost first; how many frames. */
+EXPORT int probe_frames(char *text, uint32_t size, uint32_t max)
+{
+	struct record_python_frame frames[64];
+	uint32_t count = python_frames(frames, max < 64 ? max : 64), i;
+	size_t used = 0;
+
+	text[0] = '\0';
+	for (i = 0; i < count; i++) {
+		const char *file = fake_string(frames[i].file);
+		const char *function = fake_string(frames[i].function);
+
+		used += (size_t)snprintf(text + used, size - used, "%s|%s|%d\n", file ? file : "",
+					 function ? function : "", frames[i].line);
+		if (used >= size)
+			return -1;
+	}
+	return (int)count;
+}
+
+EXPORT uint32_t probe_notes(const char *text)
+{
+	return fake_notes(NOTE_PYTHON, text);
+}
+
+EXPORT uint32_t probe_site(void)
+{
+	return site_take(__builtin_return_address(0));
+}
+
+EXPORT uint32_t probe_site_cached(void)
+{
+	return site_take_cached(__builtin_return_address(0), __builtin_frame_address(0));
+}
+
+EXPORT double probe_cost(uint32_t max, uint32_t rounds)
+{
+	struct record_python_frame frames[64];
+	struct timespec from, to;
+	uint32_t i;
+
+	clock_gettime(CLOCK_MONOTONIC, &from);
+	for (i = 0; i < rounds; i++)
+		python_frames(frames, max < 64 ? max : 64);
+	clock_gettime(CLOCK_MONOTONIC, &to);
+	return ((double)(to.tv_sec - from.tv_sec) * 1e9 + (double)(to.tv_nsec - from.tv_nsec)) /
+	       rounds;
+}
