@@ -26,7 +26,7 @@ void upload_staged(struct pipeline *p, int number)
 	CHECK(CU(cuMemHostAlloc)(&staging, FRAME_BYTES, 0));
 
 	filter_start(p, p->compute);
-	/* expect: pinned-memset cuMemsetD8_v2 FRAME_COUNT */
+	/* expect: memset-host cuMemsetD8_v2 FRAME_COUNT */
 	CHECK(CU(cuMemsetD8)((CUdeviceptr)(uintptr_t)staging, (unsigned char)number, FRAME_BYTES));
 
 	CHECK(CU(cuMemcpyHtoDAsync)(p->frame, staging, FRAME_BYTES, p->compute));
@@ -35,7 +35,7 @@ void upload_staged(struct pipeline *p, int number)
 	CHECK(CU(cuMemcpyHtoD)(p->frame, staging, FRAME_BYTES));
 
 	filter_start(p, p->compute);
-	/* expect: free-host-drains-device cuMemFreeHost FRAME_COUNT */
+	/* expect: host-free-drains-device cuMemFreeHost FRAME_COUNT */
 	CHECK(CU(cuMemFreeHost)(staging));
 }
 

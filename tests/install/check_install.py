@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""meson install --destdir: the whole tree is there, works from there, and says nothing of the build folder."""
+import glob
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+problems = []
+WANTED = [  # below the prefix
+    "bin/slipstream",
+    "include/slipstream/slipstream.h",
+    "share/man/man1/slipstream.1",
+    "share/man/man1/slipstream-run.1",
+    "share/bash-completion/completions/slipstream",
+]
+
+
+def main():
+    build, program = sys.argv[1:3]
+    # A binary of the sanitizer builds wants its runtime everywhere; the ordinary build is the one that is installed.
+    with tempfile.TemporaryDirectory() as work:
+        subprocess.run(["meson", "install", "-C", build, "--no-rebuild", "--quiet", "--destdir", work], check=True,
+                       stdout=subprocess.DEVNULL)
+        (tool,) = glob.glob(work + "/**/bin/slipstream", recursive=True) or sys.exit("bin/slipstream is not installed")
+        prefix = os.path.dirname(os.path.dirname(tool))
+        for name in WANTED:
+            if not os.path.exists(os.path.join(prefix, name)):
+                problems.append("%s is not installed" % name)
+        libraries = glob.glob(prefix + "/**/libslipstream.so", recursive=True)
+        if len(libraries) != 1:
+            sys.exit("libslipstream.so is installed %d times" % len(libraries))
+
+        if shutil.which("man"):
+            for page in glob.glob(prefix + "/share/man/man*/*"):
+                shown = subprocess.run(["man", "--warnings", "-E", "UTF-8", "-l", page], capture_output=True, text=True,
+                                       env=dict(os.environ, MANPAGER="cat", LC_ALL="C.UTF-8", MANWIDTH="100"))
+                if shown.returncode or shown.stderr or len(shown.stdout) < 200:
+                    problems.append("man page %s: %s" % (os.path.basename(page), shown.stderr.strip() or "empty"))
+
+        # Moved elsewhere, so that nothing can be found by an absolute path.
+        moved = os.path.join(work, "moved")
+        os.rename(prefix, moved)
+        tool = os.path.join(moved, "bin", "slipstream")
+        library = libraries[0].replace(prefix, moved)
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("SLIPSTREAM_") and k != "LD_PRELOAD"}
+        maps = subprocess.run([tool, "run", "--output", "/dev/null", "--", "cat", "/proc/self/maps"], env=environment,
+                              capture_output=True, text=True, timeout=60)
+        if maps.returncode or os.path.realpath(library) not in maps.stdout:
+            problems.append("the installed tool did not preload %s (status %d): %s"
+                            % (library, maps.returncode, maps.stderr))
+        report = os.path.join(work, "report.json")
+        ran = subprocess.run([tool, "run", "--driver", os.path.join(build, "tests", "simcuda"), "--json", report,
+                              "--output", "/dev/null", "--", program], env=environment, capture_output=True, text=True,
+                             timeout=120)
+        if ran.returncode:
+            problems.append("the demo failed under the installed tool: %s" % ran.stderr)
+        else:
+            with open(report) as file:
+                if json.load(file)["calls"]["total"] == 0:
+                    problems.append("the installed tool counted no call")
+    if problems:
+        sys.exit("\n".join(problems))
+
+
+main()
