@@ -26,4 +26,7 @@ extern struct config config; /* written by config_load() before any wrapper read
 /* A bad value or unknown SLIPSTREAM_ variable: one line on stderr, the setting ignored, a NOTE_CONFIG later. */
 void config_load(void);
 
+/* The index-th thing config_load() complained of, NULL behind the last. */
+const char *config_problem(unsigned int index);
+
 #endif

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Settings: reads SLIPSTREAM_* once, by the table in options.def.
+ *
+ * Called by entry_setup() before anything reads `config`. Allocates nothing: strings stay where the environment
+ * has them. A bad value or an unknown variable gives one line on stderr, since a typing error in a preloaded
+ * library's settings would otherwise go unseen; the program goes on with the default.
+ */
+#include "config.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define PREFIX "SLIPSTREAM_"
+
+struct config config;
+
+/* Written by config_load() only. */
+#define PROBLEM_MAX  8
+#define PROBLEM_SIZE 200
+static char problems[PROBLEM_MAX][PROBLEM_SIZE];
+static unsigned int problem_count;
+
+enum { KIND_MODE, KIND_STRING, KIND_BOOL, KIND_UINT, KIND_NS };
+
+static const struct option {
+	const char *variable, *fallback, *unit;
+	int kind;
+	void *field;
+} options[] = {
+#define OPTION(variable_, field_, kind_, default_, unit_, help_) \
+	{PREFIX #variable_, default_, unit_, KIND_##kind_, &config.field_},
+#include "options.def"
+#undef OPTION
+};
+
+/* Settings of other parts, in the same environment: the LTTng provider, and what mode `fix` will have. */
+static const char *const others[] = {"SLIPSTREAM_LTTNG", "SLIPSTREAM_FIX", "SLIPSTREAM_RELAX"};
+
+const char *config_problem(unsigned int index)
+{
+	return index < problem_count ? problems[index] : NULL;
+}
+
+static void complain(const char *variable, size_t length, const char *what, const char *value)
+{
+	char line[PROBLEM_SIZE + 16];
+	ssize_t written;
+	int size;
+
+	if (problem_count == PROBLEM_MAX)
+		return;
+	snprintf(problems[problem_count], PROBLEM_SIZE, "%.*s: %s%s%.80s%s", (int)(length > 60 ? 60 : length),
+		 variable, what, value ? " '" : "", value ? value : "", value ? "'" : "");
+	size = snprintf(line, sizeof(line), "slipstream: %s\n", problems[problem_count]);
+	problem_count++;
+	if (size >= (int)sizeof(line))
+		size = sizeof(line) - 1;
+	written = write(STDERR_FILENO, line, (size_t)size); /* one write: lines of two processes do not mix */
+	(void)written;
+}
+
+static bool parse_number(const char *text, const char **end_, uint64_t *number_)
+{
+	uint64_t number = 0;
+
+	if (*text < '0' || *text > '9')
+		return false;
+	for (; *text >= '0' && *text <= '9'; text++) {
+		unsigned int digit = (unsigned int)(*text - '0');
+
+		if (number > (UINT64_MAX - digit) / 10)
+			return false;
+		number = number * 10 + digit;
+	}
+	*end_ = text;
+	*number_ = number;
+	return true;
+}
+
+static bool parse_ns(const char *text, uint64_t *ns_)
+{
+	static const struct {
+		const char *unit;
+		uint64_t factor;
+	} units[] = {{"ns", 1}, {"", 1}, {"us", 1000}, {"ms", 1000000}, {"s", 1000000000}};
+	const char *end;
+	uint64_t number;
+
+	if (!parse_number(text, &end, &number))
+		return false;
+	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
+		if (strcmp(end, units[i].unit) != 0)
+			continue;
+		if (number > UINT64_MAX / units[i].factor)
+			return false;
+		*ns_ = number * units[i].factor;
+		return true;
+	}
+	return false;
+}
+
+static bool parse_mode(const char *text, enum config_mode *mode_)
+{
+	if (strcmp(text, "off") == 0)
+		*mode_ = CONFIG_OFF;
+	else if (strcmp(text, "observe") == 0)
+		*mode_ = CONFIG_OBSERVE;
+	else if (strcmp(text, "fix") == 0)
+		*mode_ = CONFIG_FIX;
+	else
+		return false;
+	return true;
+}
+
+static bool parse_bool(const char *text, bool *value_)
+{
+	static const char *const yes[] = {"on", "1", "yes", "true"};
+	static const char *const no[] = {"off", "0", "no", "false"};
+
+	for (size_t i = 0; i < sizeof(yes) / sizeof(yes[0]); i++) {
+		if (strcmp(text, yes[i]) == 0 || strcmp(text, no[i]) == 0) {
+			*value_ = strcmp(text, yes[i]) == 0;
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool set(const struct option *option, const char *text)
+{
+	const char *end;
+	uint64_t number;
+
+	switch (option->kind) {
+	case KIND_MODE:
+		return parse_mode(text, option->field);
+	case KIND_STRING:
+		*(const char **)option->field = text;
+		return true;
+	case KIND_BOOL:
+		return parse_bool(text, option->field);
+	case KIND_UINT:
+		if (!parse_number(text, &end, &number) || *end || number > UINT32_MAX)
+			return false;
+		*(uint32_t *)option->field = (uint32_t)number;
+		return true;
+	case KIND_NS:
+		return parse_ns(text, option->field);
+	}
+	return false;
+}
+
+/* Limits that the table only tells in words. */
+static bool in_range(void)
+{
+	return config.stack_depth >= 1 && config.stack_depth <= 64;
+}
+
+static void check_unknown(const char *entry)
+{
+	const char *equals = strchr(entry, '=');
+	size_t length = equals ? (size_t)(equals - entry) : strlen(entry);
+
+	if (strncmp(entry, PREFIX, sizeof(PREFIX) - 1) != 0)
+		return;
+	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
+		if (strlen(options[i].variable) == length && memcmp(options[i].variable, entry, length) == 0)
+			return;
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+		if (strlen(others[i]) == length && memcmp(others[i], entry, length) == 0)
+			return;
+	complain(entry, length, "no such setting", NULL);
+}
+
+void config_load(void)
+{
+	int saved = errno;
+
+	problem_count = 0;
+	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
+		const struct option *option = &options[i];
+		const char *value = secure_getenv(option->variable);
+
+		if (option->fallback)
+			set(option, option->fallback);
+		if (!value || !*value)
+			continue;
+		if (set(option, value) && in_range())
+			continue;
+		if (option->fallback)
+			set(option, option->fallback);
+		complain(option->variable, strlen(option->variable), "bad value", value);
+	}
+	if (config.mode == CONFIG_FIX) {
+		complain(PREFIX "MODE", strlen(PREFIX "MODE"), "not in this build, observing instead:", "fix");
+		config.mode = CONFIG_OBSERVE;
+	}
+	for (char **entry = environ; entry && *entry; entry++)
+		check_unknown(*entry);
+	errno = saved;
+}

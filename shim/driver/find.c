@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Driver: finds the loaded libcuda.so.1 and fills the table of its functions.
+ *
+ * Called by entry: from the constructor (a program linked with the driver has it mapped by then), from the dlsym hook, and from a thread's first
+ * driver call. Relies on entry's real dlsym. It never loads a driver, takes no lock of its own, and may run in
+ * several threads at once: all of them store the same values.
+ */
+#include "driver/driver.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "catalogue/catalogue.h"
+#include "driver/find.h"
+
+#define SONAME "libcuda.so"
+
+/* Members are in the order of the function numbers, so that the table is an array as well (asserted in driver_ops.h). */
+struct driver_ops driver __attribute__((visibility("hidden")));
+
+struct driver_image driver_image;
+
+/*
+ * Address -> function number, open addressing. Written by racing finders, each slot by compare-and-swap, so that
+ * two of them agree on the slots; complete before `driver_image.found` is set, which is what readers check.
+ */
+#define MAP_SIZE 2048 /* power of two; at most a third full */
+
+static struct {
+	const void *address;
+	uint32_t function;
+} map[MAP_SIZE];
+
+_Static_assert(FUNCTION_COUNT * 2 < MAP_SIZE, "the address map is too full to be quick");
+_Static_assert(sizeof(driver) == FUNCTION_COUNT * sizeof(void *), "one pointer a function");
+
+static uint32_t map_slot(const void *address)
+{
+	uint64_t bits = (uintptr_t)address;
+
+	return (uint32_t)((bits * UINT64_C(0x9e3779b97f4a7c15)) >> (64 - 11));
+}
+
+static void map_add(const void *address, uint32_t function)
+{
+	uint32_t slot = map_slot(address);
+
+	for (uint32_t tries = 0; tries < MAP_SIZE; tries++, slot = (slot + 1) % MAP_SIZE) {
+		const void *expected = NULL;
+
+		/* The number first: a slot whose address is seen has its number (release below, acquire in the reader). Two functions
+		 * never compete for one free slot with different numbers unless finders race, and then both are at the same function. */
+		if (__atomic_load_n(&map[slot].address, __ATOMIC_RELAXED) == address)
+			return; /* another finder, or two names of one address: the first name stands */
+		if (!__atomic_compare_exchange_n(&map[slot].address, &expected, address, false,
+						 __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {
+			if (expected == address)
+				return;
+			continue;
+		}
+		__atomic_store_n(&map[slot].function, function + 1, __ATOMIC_RELEASE);
+		return;
+	}
+}
+
+int driver_function_at(const void *address)
+{
+	uint32_t slot = map_slot(address);
+
+	if (!address || !__atomic_load_n(&driver_image.found, __ATOMIC_ACQUIRE))
+		return -1;
+	for (uint32_t tries = 0; tries < MAP_SIZE; tries++, slot = (slot + 1) % MAP_SIZE) {
+		const void *found = __atomic_load_n(&map[slot].address, __ATOMIC_ACQUIRE);
+
+		if (!found)
+			return -1;
+		if (found == address)
+			return (int)__atomic_load_n(&map[slot].function, __ATOMIC_ACQUIRE) - 1;
+	}
+	return -1;
+}
+
+bool driver_contains(const void *address)
+{
+	uintptr_t at = (uintptr_t)address;
+
+	return __atomic_load_n(&driver_image.found, __ATOMIC_ACQUIRE) && at >= driver_image.start &&
+	       at < driver_image.end;
+}
+
+bool driver_is_name(const char *path)
+{
+	const char *base = strrchr(path, '/');
+
+	base = base ? base + 1 : path;
+	return strncmp(base, SONAME, sizeof(SONAME) - 1) == 0 &&
+	       (base[sizeof(SONAME) - 1] == '.' || base[sizeof(SONAME) - 1] == '\0');
+}
+
+struct search {
+	char path[DRIVER_PATH_MAX];
+	uintptr_t start, end;
+};
+
+static void bounds(const struct dl_phdr_info *info, uintptr_t *start_, uintptr_t *end_)
+{
+	*start_ = UINTPTR_MAX;
+	*end_ = 0;
+	for (unsigned int i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *header = &info->dlpi_phdr[i];
+		uintptr_t low = info->dlpi_addr + header->p_vaddr;
+
+		if (header->p_type != PT_LOAD)
+			continue;
+		if (low < *start_)
+			*start_ = low;
+		if (low + header->p_memsz > *end_)
+			*end_ = low + header->p_memsz;
+	}
+}
+
+static int look(struct dl_phdr_info *info, size_t size, void *data)
+{
+	struct search *search = data;
+	size_t length;
+
+	if (!info->dlpi_name || !driver_is_name(info->dlpi_name))
+		return 0;
+	length = strlen(info->dlpi_name);
+	if (length >= sizeof(search->path))
+		return 0;
+	memcpy(search->path, info->dlpi_name, length + 1);
+	bounds(info, &search->start, &search->end);
+	return 1;
+}
+
+bool driver_find(void)
+{
+	struct search search;
+	void *handle;
+
+	if (__atomic_load_n(&driver_image.found, __ATOMIC_ACQUIRE))
+		return true;
+	search.path[0] = '\0';
+	if (!dl_iterate_phdr(look, &search))
+		return false;
+	/* The reference keeps it mapped for good: the program remembers our wrappers, which go there. */
+	handle = dlopen(search.path, RTLD_NOLOAD | RTLD_LAZY);
+	if (!handle)
+		return false; /* unloaded meanwhile, or in another namespace */
+	for (uint32_t function = 0; function < FUNCTION_COUNT; function++) {
+		void *address = entry_real_dlsym(handle, function_names[function]);
+
+		if (!address || (uintptr_t)address < search.start ||
+		    (uintptr_t)address >= search.end)
+			continue; /* not there, or of a library it depends on */
+		__atomic_store_n(&((void **)&driver)[function], address, __ATOMIC_RELAXED);
+		map_add(address, function);
+	}
+	if (!__atomic_exchange_n(&driver_image.naming, 1, __ATOMIC_ACQ_REL)) {
+		memcpy(driver_image.path, search.path, sizeof(driver_image.path));
+		driver_image.start = search.start;
+		driver_image.end = search.end;
+		/* Pairs with the acquire loads of `found`: who sees it sees table, map and bounds. */
+		__atomic_store_n(&driver_image.found, 1, __ATOMIC_RELEASE);
+		return true;
+	}
+	/* Another finder is naming it, a few instructions away from the end; this call may do without the bounds. */
+	return true;
+}

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Between setup.c and thread.c: the page of this process, its end.
+ */
+#ifndef SLIPSTREAM_ENTRY_LIFETIME_H
+#define SLIPSTREAM_ENTRY_LIFETIME_H
+
+#include <stdint.h>
+
+/* The word that entry_page shows, writable. */
+uint64_t *entry_own_page(void);
+
+/* Exit handlers are running: tell emit, if anything was recorded. */
+void entry_finish(void);
+
+#endif

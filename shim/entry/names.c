@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Names: which exported driver function is meant, and what the program gets for it.
+ *
+ * Owns the generated hash table of exact names (a prefix would also catch cudnn and cublas). Called by the dlsym hook for every look-up of the
+ * process, so the common answer, "not ours", takes a few instructions and touches nothing but read-only data.
+ */
+#include <string.h>
+
+#include "driver/find.h"
+#include "entry/entry.h"
+#include "entry/names.h"
+#include "entry/thunk.h"
+
+#include "entry/name_slots.h" /* generated: NAME_SLOTS, name_slots[] (function number + 1, 0 free) */
+
+uint64_t *entry_thunk_counters;
+
+/* FNV-1a, 32 bits; wrappers.py computes the same. */
+static uint32_t hash_name(const char *name)
+{
+	uint32_t hash = 2166136261u;
+
+	for (; *name; name++)
+		hash = (hash ^ (unsigned char)*name) * 16777619u;
+	return hash;
+}
+
+int entry_function(const char *name)
+{
+	if (!name || name[0] != 'c' || name[1] != 'u')
+		return -1;
+	for (uint32_t slot = hash_name(name) % NAME_SLOTS; name_slots[slot]; slot = (slot + 1) % NAME_SLOTS)
+		if (strcmp(function_names[name_slots[slot] - 1], name) == 0)
+			return name_slots[slot] - 1;
+	return -1;
+}
+
+bool entry_looks_like_driver_name(const char *name)
+{
+	return name && name[0] == 'c' && name[1] == 'u' && name[2] >= 'A' && name[2] <= 'Z';
+}
+
+void *entry_substitute(void *address, const char *name)
+{
+	int function = driver_function_at(address);
+
+	if (function < 0) {
+		/* The driver's, but none of the exports we know: newer than this build, or private. */
+		if (driver_contains(address))
+			entry_note(NOTE_UNWRAPPED_HANDED_OUT, name);
+		return address;
+	}
+	entry_handed_out((uint32_t)function);
+	if (function >= FUNCTION_WRAPPED_COUNT)
+		entry_note(NOTE_UNWRAPPED_HANDED_OUT, function_names[function]);
+	return entry_wrappers[function];
+}

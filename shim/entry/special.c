@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The wrappers that are written by hand: those that hand out further ways into the driver, and those that tell us of the
+ * driver itself. wrappers.py leaves them out (its list SPECIAL).
+ */
+#include <string.h>
+
+#include "entry/entry.h"
+#include "sync/site.h"
+
+/* An address no driver returns: tells "not written" from NULL. */
+static char not_written;
+
+/*
+ * The driver writes to our own variable first, so that what it did not write is not taken for its answer: a program's variable may hold
+ * an old pointer. *pfn is written exactly when the driver wrote.
+ */
+static void **pfn_for(void **pfn, void **found)
+{
+	*found = &not_written;
+	return pfn ? found : NULL;
+}
+
+static void hand_out(CUresult result, const char *symbol, void **pfn, void *found)
+{
+	if (!pfn || found == &not_written)
+		return;
+	if (result == CUDA_SUCCESS && found && !entry_off)
+		found = entry_substitute(found, symbol ? symbol : "");
+	*pfn = found;
+}
+
+CUresult ENTRY_EXPORT cuGetProcAddress(const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags)
+{
+	CUresult (*real)(const char *, void **, int, cuuint64_t);
+	CUresult result;
+	void *found;
+
+	entry_count(FUNCTION_cuGetProcAddress);
+	real = ENTRY_DRIVER(cuGetProcAddress);
+	if (!real)
+		return entry_missing(FUNCTION_cuGetProcAddress);
+	result = real(symbol, pfn_for(pfn, &found), cudaVersion, flags);
+	hand_out(result, symbol, pfn, found);
+	return result;
+}
+
+CUresult ENTRY_EXPORT cuGetProcAddress_v2(const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags,
+					  CUdriverProcAddressQueryResult *symbolStatus)
+{
+	CUresult (*real)(const char *, void **, int, cuuint64_t, CUdriverProcAddressQueryResult *);
+	CUresult result;
+	void *found;
+
+	entry_count(FUNCTION_cuGetProcAddress_v2);
+	real = ENTRY_DRIVER(cuGetProcAddress_v2);
+	if (!real)
+		return entry_missing(FUNCTION_cuGetProcAddress_v2);
+	result = real(symbol, pfn_for(pfn, &found), cudaVersion, flags, symbolStatus);
+	hand_out(result, symbol, pfn, found);
+	return result;
+}
+
+/* Verbatim: cudart checks the addresses of the tables and of the functions in them. What goes on inside them is not seen; their ids are noted. */
+CUresult ENTRY_EXPORT cuGetExportTable(const void **ppExportTable, const CUuuid *pExportTableId)
+{
+	static const char digits[] = "0123456789abcdef";
+	CUresult (*real)(const void **, const CUuuid *);
+	char text[37], *to = text;
+	unsigned char id[16];
+	CUresult result;
+
+	entry_count(FUNCTION_cuGetExportTable);
+	real = ENTRY_DRIVER(cuGetExportTable);
+	if (!real)
+		return entry_missing(FUNCTION_cuGetExportTable);
+	result = real(ppExportTable, pExportTableId);
+	if (result != CUDA_SUCCESS || !pExportTableId || entry_off)
+		return result;
+	memcpy(id, pExportTableId, sizeof(id));
+	for (int i = 0; i < 16; i++) {
+		if (i == 4 || i == 6 || i == 8 || i == 10)
+			*to++ = '-';
+		*to++ = digits[id[i] >> 4];
+		*to++ = digits[id[i] & 15];
+	}
+	*to = '\0';
+	entry_note(NOTE_EXPORT_TABLE, text);
+	return result;
+}
+
+CUresult ENTRY_EXPORT cuDriverGetVersion(int *driverVersion)
+{
+	bool rooms = entry_count(FUNCTION_cuDriverGetVersion);
+	CUresult (*real)(int *) = ENTRY_DRIVER(cuDriverGetVersion);
+	CUresult result;
+
+	if (!real)
+		return entry_missing(FUNCTION_cuDriverGetVersion);
+	result = real(driverVersion);
+	if (rooms && result == CUDA_SUCCESS && driverVersion)
+		emit_driver(NULL, *driverVersion);
+	return result;
+}
+
+/* The program's own cuInit; we never call it. What only a process that uses CUDA needs is prepared after its success. */
+CUresult ENTRY_EXPORT cuInit(unsigned int Flags)
+{
+	bool rooms = entry_count(FUNCTION_cuInit);
+	CUresult (*real)(unsigned int) = ENTRY_DRIVER(cuInit);
+	CUresult (*version)(int *);
+	CUresult result;
+	int number = 0;
+
+	if (!real)
+		return entry_missing(FUNCTION_cuInit);
+	result = real(Flags);
+	if (result != CUDA_SUCCESS)
+		return result;
+	entry_initialised();
+	if (rooms) {
+		entry_rooms_enter();
+		site_prepare();
+		version = ENTRY_DRIVER(cuDriverGetVersion);
+		if (version && version(&number) == CUDA_SUCCESS)
+			emit_driver(NULL, number);
+		entry_rooms_leave();
+	}
+	return result;
+}

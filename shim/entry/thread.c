@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Threads and processes: everything that entry_count() does not do itself.
+ *
+ * Owns the thread's block of counters (taken at its first call, given back by a pthread key's destructor), the shared block of calls that
+ * come after that, the life of a forked child, the opening of the record file, and what is to be told to emit before it may be
+ * opened. Called from wrappers and thunks. Keeps errno; takes no lock; calls the driver only through driver_find().
+ *
+ * Who writes, who reads: `shared_counters`, `opened`, `passing` by any thread's slow path, relaxed atomics unless said otherwise.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "config.h"
+#include "driver/find.h"
+#include "entry/entry.h"
+#include "entry/lifetime.h"
+#include "entry/thunk.h"
+
+__thread struct entry_thread entry_thread = {.generation = ENTRY_NO_GENERATION};
+
+/* A child that is just being set up by one of its threads. */
+#define PAGE_CHANGING (UINT64_MAX - 1)
+
+static uint64_t generation = 1;	  /* of this process: grows by one a fork; written by the child's first caller */
+static uint64_t *shared_counters; /* block with atomic adds, for threads past their exit handlers */
+static uint32_t opened;		  /* 1: emit is open; release, after what came before was told */
+static uint32_t opening;	  /* exchange: one thread tells what came before */
+static uint32_t broken;		  /* emit cannot be opened: do not try again at every call */
+static uint32_t initialised;	  /* a cuInit succeeded in this process or an ancestor */
+static uint32_t passing;	  /* forked after cuInit: calls are counted and pass through */
+static uint32_t used;		  /* a thread of this process was set up: the end is worth telling */
+static uint32_t driver_told;	  /* exchange: the driver's path and functions were told to emit */
+static pthread_key_t key;
+static uint32_t key_state; /* 0 none, 1 being made, 2 made, 3 failed */
+
+/* Told to emit once it is open. Slots are claimed by a fetch-add and readable once `ready`. */
+#define EARLY_MAX 16
+static struct {
+	uint32_t ready;
+	uint32_t code;
+	char text[256];
+} early[EARLY_MAX];
+static uint32_t early_count;
+static uint32_t early_handed_out[FUNCTION_COUNT];
+
+void entry_note(enum note_code code, const char *text)
+{
+	uint32_t slot;
+
+	if (__atomic_load_n(&opened, __ATOMIC_ACQUIRE)) {
+		emit_note(code, text);
+		return;
+	}
+	slot = __atomic_load_n(&early_count, __ATOMIC_RELAXED);
+	for (uint32_t i = 0; i < slot && i < EARLY_MAX; i++)
+		if (__atomic_load_n(&early[i].ready, __ATOMIC_ACQUIRE) && early[i].code == (uint32_t)code &&
+		    strncmp(early[i].text, text, sizeof(early[i].text) - 1) == 0)
+			return;
+	slot = __atomic_fetch_add(&early_count, 1, __ATOMIC_RELAXED);
+	if (slot >= EARLY_MAX)
+		return; /* told as lost when the file opens */
+	early[slot].code = code;
+	strncpy(early[slot].text, text, sizeof(early[slot].text) - 1);
+	__atomic_store_n(&early[slot].ready, 1, __ATOMIC_RELEASE);
+}
+
+void entry_handed_out(uint32_t function)
+{
+	if (__atomic_load_n(&opened, __ATOMIC_ACQUIRE))
+		emit_function_handed_out(function);
+	else
+		__atomic_fetch_add(&early_handed_out[function], 1, __ATOMIC_RELAXED);
+}
+
+static void tell_early(void)
+{
+	uint32_t count = __atomic_load_n(&early_count, __ATOMIC_RELAXED);
+
+	for (uint32_t i = 0; i < count && i < EARLY_MAX; i++)
+		if (__atomic_exchange_n(&early[i].ready, 0, __ATOMIC_ACQUIRE))
+			emit_note(early[i].code, early[i].text);
+	if (count > EARLY_MAX)
+		emit_note(NOTE_LOST, "notes before the first call");
+	for (uint32_t function = 0; function < FUNCTION_COUNT; function++) {
+		uint32_t times = __atomic_exchange_n(&early_handed_out[function], 0, __ATOMIC_RELAXED);
+
+		while (times--)
+			emit_function_handed_out(function);
+	}
+}
+
+static void tell_driver(void)
+{
+	if (__atomic_load_n(&driver_told, __ATOMIC_RELAXED) || !driver_find() ||
+	    !__atomic_load_n(&driver_image.found, __ATOMIC_ACQUIRE) ||
+	    __atomic_exchange_n(&driver_told, 1, __ATOMIC_RELAXED))
+		return;
+	emit_driver(driver_image.path, 0);
+	for (uint32_t function = 0; function < FUNCTION_COUNT; function++)
+		if (__atomic_load_n(&((void **)&driver)[function], __ATOMIC_RELAXED))
+			emit_function_in_driver(function);
+}
+
+/* The record file is opened at the first counted call: a shell that never uses CUDA leaves none. */
+static bool open_emit(void)
+{
+	if (__atomic_load_n(&opened, __ATOMIC_ACQUIRE))
+		return true;
+	if (__atomic_load_n(&broken, __ATOMIC_RELAXED))
+		return false;
+	if (!emit_open()) {
+		__atomic_store_n(&broken, 1, __ATOMIC_RELAXED);
+		return false;
+	}
+	if (__atomic_exchange_n(&opening, 1, __ATOMIC_RELAXED) == 0)
+		tell_early();
+	/* Notes of other threads from here on go straight to emit; pairs with the acquire loads of `opened`. */
+	__atomic_store_n(&opened, 1, __ATOMIC_RELEASE);
+	return true;
+}
+
+static void thread_exit(void *data)
+{
+	struct entry_thread *thread = data;
+	uint64_t *counters = thread->counters;
+	bool mine = thread->generation ==
+		    __atomic_load_n(__atomic_load_n(&entry_page, __ATOMIC_RELAXED), __ATOMIC_RELAXED);
+
+	thread->generation = ENTRY_NO_GENERATION;
+	thread->gone = 1;
+	thread->counters = NULL;
+	if (mine && counters) /* else a block in a file of our parent */
+		emit_counters_give_back(counters);
+}
+
+static bool have_key(void)
+{
+	uint32_t expected = 0;
+
+	if (__atomic_load_n(&key_state, __ATOMIC_ACQUIRE) == 2)
+		return true;
+	if (__atomic_compare_exchange_n(&key_state, &expected, 1, false, __ATOMIC_ACQUIRE,
+					__ATOMIC_ACQUIRE)) {
+		bool made = pthread_key_create(&key, thread_exit) == 0;
+
+		__atomic_store_n(&key_state, made ? 2 : 3, __ATOMIC_RELEASE);
+		return made;
+	}
+	while (expected == 1) { /* two first calls at once: a few instructions */
+		sched_yield();
+		expected = __atomic_load_n(&key_state, __ATOMIC_ACQUIRE);
+	}
+	return expected == 2;
+}
+
+/* The calling thread is the first of a forked child to get here, or waits for the one that is. */
+static uint64_t start_child(uint64_t *page)
+{
+	uint64_t word = 0;
+
+	if (!__atomic_compare_exchange_n(page, &word, PAGE_CHANGING, false, __ATOMIC_ACQUIRE,
+					 __ATOMIC_ACQUIRE)) {
+		while (word == PAGE_CHANGING) {
+			sched_yield();
+			word = __atomic_load_n(page, __ATOMIC_ACQUIRE);
+		}
+		return word;
+	}
+	/* Everything that points into the parent's file is forgotten, before anybody can count. */
+	emit_forked();
+	__atomic_store_n(&shared_counters, NULL, __ATOMIC_RELAXED);
+	__atomic_store_n(&entry_thunk_counters, NULL, __ATOMIC_RELAXED);
+	if (__atomic_exchange_n(&opened, 0, __ATOMIC_RELAXED))
+		__atomic_store_n(&early_count, 0, __ATOMIC_RELAXED); /* told in the parent's file */
+	__atomic_store_n(&opening, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&broken, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&driver_told, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&used, 0, __ATOMIC_RELAXED);
+	if (__atomic_load_n(&initialised, __ATOMIC_RELAXED)) {
+		__atomic_store_n(&passing, 1, __ATOMIC_RELAXED);
+		entry_note(NOTE_PASS_THROUGH, "forked after cuInit");
+	}
+	word = __atomic_add_fetch(&generation, 1, __ATOMIC_RELAXED);
+	/* Pairs with the acquire loads in entry_live() and above: who sees the new generation sees what was reset. */
+	__atomic_store_n(page, word, __ATOMIC_RELEASE);
+	return word;
+}
+
+/* The process's generation, after making a forked child a process of its own. */
+static uint64_t entry_live(void)
+{
+	uint64_t *page = entry_own_page();
+	uint64_t word = __atomic_load_n(page, __ATOMIC_ACQUIRE);
+
+	if (word == 0 || word == PAGE_CHANGING)
+		word = start_child(page);
+	return word;
+}
+
+/* Counts into the block that all threads without one of their own share. */
+static void count_shared(uint32_t function)
+{
+	uint64_t *counters = __atomic_load_n(&shared_counters, __ATOMIC_ACQUIRE);
+
+	if (!counters) {
+		uint64_t *expected = NULL;
+
+		if (!open_emit())
+			return;
+		counters = emit_counters_take((uint32_t)getpid());
+		if (!counters)
+			return;
+		if (!__atomic_compare_exchange_n(&shared_counters, &expected, counters, false,
+						 __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+			emit_counters_give_back(counters);
+			counters = expected;
+		}
+	}
+	__atomic_fetch_add(&counters[function], 1, __ATOMIC_RELAXED);
+}
+
+static bool start(struct entry_thread *thread, uint32_t function)
+{
+	uint64_t live = entry_live();
+
+	if (thread->gone || !have_key() || !open_emit()) {
+		tell_driver();
+		count_shared(function);
+		return false;
+	}
+	if (thread->generation != live) {
+		uint64_t *counters = emit_counters_take((uint32_t)gettid());
+
+		if (!counters || pthread_setspecific(key, thread) != 0) {
+			if (counters)
+				emit_counters_give_back(counters);
+			entry_note(NOTE_PASS_THROUGH, "no counters for a thread");
+			count_shared(function);
+			return false;
+		}
+		thread->counters = counters;
+		thread->hold = __atomic_load_n(&passing, __ATOMIC_RELAXED);
+		__atomic_signal_fence(__ATOMIC_SEQ_CST); /* a signal handler that finds the generation finds the block */
+		thread->generation = live;
+		__atomic_store_n(&used, 1, __ATOMIC_RELAXED);
+	}
+	tell_driver();
+	__atomic_store_n(&thread->counters[function], thread->counters[function] + 1, __ATOMIC_RELAXED);
+	return thread->hold == 0;
+}
+
+bool entry_slow(uint32_t function)
+{
+	struct entry_thread *thread = &entry_thread;
+	int saved = errno;
+	bool rooms = false;
+
+	if (!thread->starting) {
+		thread->starting = 1;
+		if (entry_setup())
+			rooms = start(thread, function);
+		else
+			driver_find();
+		thread->starting = 0;
+	}
+	errno = saved;
+	return rooms;
+}
+
+void entry_initialised(void)
+{
+	__atomic_store_n(&initialised, 1, __ATOMIC_RELAXED);
+}
+
+CUresult entry_missing(uint32_t function)
+{
+	int saved = errno;
+	bool found = driver_find();
+
+	if (!entry_off)
+		entry_note(NOTE_MISSING_SYMBOL, function_names[function]);
+	errno = saved;
+	return found ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_STUB_LIBRARY;
+}
+
+void *entry_thunk_resolve(uint32_t function)
+{
+	int saved = errno;
+	void *target;
+
+	if (entry_setup() && !entry_thread.starting) {
+		entry_thread.starting = 1;
+		entry_live();
+		if (open_emit()) {
+			uint64_t *counters = emit_thunk_counters();
+
+			tell_driver();
+			if (counters) {
+				__atomic_fetch_add(&counters[function], 1, __ATOMIC_RELAXED);
+				__atomic_store_n(&used, 1, __ATOMIC_RELAXED);
+				/* Pairs with the thunks' plain load: a pointer, and nothing behind it but zeros. */
+				__atomic_store_n(&entry_thunk_counters, counters, __ATOMIC_RELEASE);
+			}
+		}
+		entry_thread.starting = 0;
+	}
+	driver_find();
+	target = __atomic_load_n(&((void **)&driver)[function], __ATOMIC_RELAXED);
+	if (!target) {
+		if (!entry_off)
+			entry_note(NOTE_MISSING_SYMBOL, function_names[function]);
+		target = (void *)entry_thunk_missing;
+	}
+	errno = saved;
+	return target;
+}
+
+CUresult entry_thunk_missing(void)
+{
+	return driver_find() ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_STUB_LIBRARY;
+}
+
+void entry_finish(void)
+{
+	/* A forked child that never called anything would end its parent's record. */
+	if (__atomic_load_n(&used, __ATOMIC_RELAXED) &&
+	    __atomic_load_n(entry_own_page(), __ATOMIC_ACQUIRE) == __atomic_load_n(&generation, __ATOMIC_RELAXED))
+		emit_finish();
+}

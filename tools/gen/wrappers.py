@@ -1,0 +1,285 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Write the entry room's generated files: wrappers, thunks, the driver's table, the name hash, the version script.
+
+Owns: what a wrapper does, step by step (shim/call.h tells the order). Called by: Meson. Relies on: catalogue.py, prototypes.py.
+
+    wrappers.py --include DIR --catalogue DIR [--driver-ops FILE] [--out DIR --files N]
+
+writes FILE (driver_ops.h), and to the folder name_slots.h, wrapper_table.c, thunks.S, slipstream.map, wrappers_0.c to wrappers_<N-1>.c.
+"""
+import argparse
+import os
+import re
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import catalogue as catalogue_module  # noqa: E402
+import prototypes as prototypes_module  # noqa: E402
+
+# Written by hand in shim/entry/special.c.
+SPECIAL = {"cuInit", "cuDriverGetVersion", "cuGetProcAddress", "cuGetProcAddress_v2", "cuGetExportTable"}
+
+NAME_SLOTS = 2048
+OWN_EXPORTS = ("dlsym",)
+# Types that cuda.h declares only under __CUDA_API_VERSION_INTERNAL.
+INTERNAL_TYPE = re.compile(r"\b\w+_v1\b")
+
+HEAD = """// SPDX-License-Identifier: MIT
+/* Written by tools/gen/wrappers.py. {what} */
+"""
+
+
+def hash_name(name):
+    """FNV-1a, 32 bits, as names.c."""
+    value = 2166136261
+    for byte in name.encode():
+        value = ((value ^ byte) * 16777619) & 0xffffffff
+    return value
+
+
+def write_driver_ops(path, names, prototypes):
+    lines = [HEAD.format(what="The driver's functions, one pointer each, in the order of their numbers."),
+             "#ifndef SLIPSTREAM_DRIVER_DRIVER_OPS_H", "#define SLIPSTREAM_DRIVER_DRIVER_OPS_H", "",
+             "#include <stddef.h>", "", "#include <cuda.h>", "",
+             '#include "catalogue/catalogue.h"', "",
+             "/* cuda.h renames many functions to their newest version; here a name is the exported name. */"]
+    lines += [f"#undef {name}" for name in names]
+    lines += ["", "struct driver_ops {"]
+    for name in names:
+        prototype = prototypes.get(name)
+        if prototype is None:
+            lines.append(f"\tvoid (*{name})(void); /* no prototype known */")
+        elif INTERNAL_TYPE.search(prototype.parameter_list()):
+            lines += ["#ifdef __CUDA_API_VERSION_INTERNAL", f"\t{prototype.declare_pointer()};", "#else",
+                      f"\tvoid (*{name})(void); /* its types are not declared */", "#endif"]
+        else:
+            lines.append(f"\t{prototype.declare_pointer()};")
+    lines += ["};", ""]
+    lines += [f"_Static_assert(offsetof(struct driver_ops, {name}) == FUNCTION_{name} * sizeof(void *), \"order\");"
+              for name in names]
+    lines += ["", "#endif", ""]
+    catalogue_module.write(path, "\n".join(lines))
+
+
+def write_name_slots(path, names):
+    slots = [0] * NAME_SLOTS
+    for number, name in enumerate(names):
+        slot = hash_name(name) % NAME_SLOTS
+        while slots[slot]:
+            slot = (slot + 1) % NAME_SLOTS
+        slots[slot] = number + 1
+    rows = [", ".join(str(value) for value in slots[at:at + 24]) for at in range(0, NAME_SLOTS, 24)]
+    catalogue_module.write(path, HEAD.format(what="Open addressing over FNV-1a of the exported names: function number + 1.") +
+                           f"#define NAME_SLOTS {NAME_SLOTS}\n\nstatic const uint16_t name_slots[NAME_SLOTS] = {{\n\t" +
+                           ",\n\t".join(rows) + ",\n};\n")
+
+
+def write_table(path, names, prototypes):
+    lines = [HEAD.format(what="What the program gets for each of the driver's functions."), '#include "entry/entry.h"', ""]
+    lines += [f"void {name}(void);" for name in names if name not in prototypes]
+    lines += ["", "void *const entry_wrappers[FUNCTION_COUNT] = {"]
+    lines += [f"\t[FUNCTION_{name}] = (void *){name}," for name in names]
+    lines += ["};", ""]
+    catalogue_module.write(path, "\n".join(lines))
+
+
+def write_map(path, names):
+    catalogue_module.write(path, "/* Written by tools/gen/wrappers.py. The symbols other objects may see; unversioned on purpose. */\n{\n\tglobal:\n" +
+                           "".join(f"\t\t{name};\n" for name in list(OWN_EXPORTS) + names) + "\tlocal:\n\t\t*;\n};\n")
+
+
+THUNK_X86_64 = """
+	.globl	{name}
+	.type	{name}, @function
+	.p2align 4
+{name}:
+	.cfi_startproc
+	endbr64
+	movq	entry_page(%rip), %r11
+	cmpq	$0, (%r11)
+	je	1f
+	movq	entry_thunk_counters(%rip), %r11
+	testq	%r11, %r11
+	je	1f
+	lock incq	{offset}(%r11)
+	movq	driver+{offset}(%rip), %r11
+	testq	%r11, %r11
+	je	1f
+	jmp	*%r11
+1:	movl	${number}, %r11d
+	jmp	thunk_resolve
+	.cfi_endproc
+	.size	{name}, . - {name}
+"""
+
+# Keeps what a call of any prototype may carry: six integer registers, the vector registers' low halves, the count of vector arguments,
+# the static chain. The stack arguments stay where they are, since the driver is entered by a jump.
+THUNK_HEAD_X86_64 = """// SPDX-License-Identifier: MIT
+/* Written by tools/gen/wrappers.py. Count-and-jump thunks of exports without a known prototype. */
+	.text
+	.type	thunk_resolve, @function
+	.p2align 4
+thunk_resolve:
+	.cfi_startproc
+	pushq	%rbp
+	.cfi_def_cfa_offset 16
+	.cfi_offset %rbp, -16
+	movq	%rsp, %rbp
+	.cfi_def_cfa_register %rbp
+	subq	$208, %rsp
+	andq	$-16, %rsp
+	movq	%rdi, 0(%rsp)
+	movq	%rsi, 8(%rsp)
+	movq	%rdx, 16(%rsp)
+	movq	%rcx, 24(%rsp)
+	movq	%r8, 32(%rsp)
+	movq	%r9, 40(%rsp)
+	movq	%rax, 48(%rsp)
+	movq	%r10, 56(%rsp)
+	movups	%xmm0, 64(%rsp)
+	movups	%xmm1, 80(%rsp)
+	movups	%xmm2, 96(%rsp)
+	movups	%xmm3, 112(%rsp)
+	movups	%xmm4, 128(%rsp)
+	movups	%xmm5, 144(%rsp)
+	movups	%xmm6, 160(%rsp)
+	movups	%xmm7, 176(%rsp)
+	movl	%r11d, %edi
+	call	entry_thunk_resolve
+	movq	%rax, %r11
+	movq	0(%rsp), %rdi
+	movq	8(%rsp), %rsi
+	movq	16(%rsp), %rdx
+	movq	24(%rsp), %rcx
+	movq	32(%rsp), %r8
+	movq	40(%rsp), %r9
+	movq	48(%rsp), %rax
+	movq	56(%rsp), %r10
+	movups	64(%rsp), %xmm0
+	movups	80(%rsp), %xmm1
+	movups	96(%rsp), %xmm2
+	movups	112(%rsp), %xmm3
+	movups	128(%rsp), %xmm4
+	movups	144(%rsp), %xmm5
+	movups	160(%rsp), %xmm6
+	movups	176(%rsp), %xmm7
+	movq	%rbp, %rsp
+	popq	%rbp
+	.cfi_def_cfa %rsp, 8
+	jmp	*%r11
+	.cfi_endproc
+	.size	thunk_resolve, . - thunk_resolve
+"""
+
+
+def write_thunks(path, names, prototypes):
+    text = THUNK_HEAD_X86_64
+    for number, name in enumerate(names):
+        if name not in prototypes:
+            text += THUNK_X86_64.format(name=name, number=number, offset=8 * number)
+    catalogue_module.write(path, text + '\t.section .note.GNU-stack, "", @progbits\n')
+
+
+def flags_of(export):
+    row, prototype = export.row, export.prototype
+    flags = []
+    if prototype.per_thread:
+        flags.append("CALL_PER_THREAD")
+    if row.asynchronous:
+        flags.append("CALL_ASYNC")
+    source_host, destination_host = row.host_operands(prototype)
+    if source_host:
+        flags.append("CALL_SOURCE_HOST")
+    if destination_host:
+        flags.append("CALL_DESTINATION_HOST")
+    if row.peer:
+        flags.append("CALL_TWO_CONTEXTS")
+    return " | ".join(flags) or "0"
+
+
+def wrapper(export):
+    """The C text of one wrapper. Every one takes the same steps in the same order; what a row does not name is left out."""
+    row, prototype, name = export.row, export.prototype, export.name
+    arguments = prototype.arguments()
+    number = f"FUNCTION_{name}"
+    pointer = prototype.declare_pointer("real_")
+    lines = [f"ENTRY_EXPORT {prototype.declare()};", f"{prototype.declare()}", "{"]
+    if row.level == "count":
+        lines += [f"\t{pointer};", "", f"\tentry_count({number});", f"\treal_ = ENTRY_DRIVER({name});",
+                  "\tif (entry_unlikely(!real_))", f"\t\treturn entry_missing({number});", f"\treturn real_({arguments});", "}", ""]
+        return "\n".join(lines)
+    lines += [f"\t{pointer};", "\tstruct call call;", "\tCUresult result_;", "\tbool rooms_;", "",
+              f"\trooms_ = entry_count({number});", f"\treal_ = ENTRY_DRIVER({name});",
+              "\tif (entry_unlikely(!real_))", f"\t\treturn entry_missing({number});",
+              "\tif (entry_unlikely(!rooms_))", f"\t\treturn real_({arguments});",
+              f"\tentry_begin(&call, {number}, {flags_of(export)}, CALL_STREAM_{row.stream.upper()},",
+              f"\t\t    OPERATION_{catalogue_module.OPERATIONS[row.submits]}, __builtin_return_address(0), ENTRY_FRAME());"]
+    if row.stream_argument:
+        lines.append(f"\tcall.stream_handle = {row.stream_argument};")
+    for field, text in (("source", row.source), ("destination", row.destination), ("bytes", row.bytes),
+                        ("subject", row.subject), ("peer_context", row.peer)):
+        if text:
+            lines.append(f"\tcall.{field} = ENTRY_U64({text});")
+    lines += ["\tentry_rooms_enter();", "\tstate_before(&call);"]
+    lines += ["\t" + hook.c_call() for hook in row.before]
+    lines += ["\tentry_rooms_leave();", "\tcall.entered = clock_ticks();", f"\tresult_ = real_({arguments});",
+              "\tcall.left = clock_ticks();", "\tentry_rooms_enter();", "\tsync_after(&call, result_);"]
+    lines += [f"\tstate_{hook.name}(&call, result_);" for hook in row.result]
+    if row.after:
+        lines.append("\tif (result_ == CUDA_SUCCESS) {")
+        lines += ["\t\t" + hook.c_call() for hook in row.after]
+        lines.append("\t}")
+    lines += ["\tstate_after(&call, result_);", "\tentry_rooms_leave();", "\treturn result_;", "}", ""]
+    return "\n".join(lines)
+
+
+def check_names(export):
+    """Parameters must not shadow what a wrapper calls its own."""
+    for name in export.prototype.names():
+        if name in ("call", "result_", "real_", "rooms_"):
+            sys.exit(f"wrappers: {export.name}: parameter '{name}' has the name of a wrapper's variable")
+
+
+def write_wrappers(out, exports, files):
+    for index in range(files):
+        text = HEAD.format(what="Wrappers: one a driver function, all with the same steps (shim/call.h).")
+        text += '#include "entry/entry.h"\n\n'
+        text += "\n".join(wrapper(export) for export in exports[index::files] if export.name not in SPECIAL)
+        catalogue_module.write(os.path.join(out, f"wrappers_{index}.c"), text)
+
+
+def main():
+    parser = argparse.ArgumentParser(description="write the entry room's generated files")
+    parser.add_argument("--include", required=True, help="folder with cuda.h")
+    parser.add_argument("--catalogue", required=True, help="folder with functions.yaml")
+    parser.add_argument("--cpp", default=os.environ.get("CC", "cc"), help="compiler used as preprocessor")
+    parser.add_argument("--driver-ops", help="write driver_ops.h here")
+    parser.add_argument("--out", help="folder for the files of the entry room")
+    parser.add_argument("--files", type=int, default=4, help="how many wrappers_<n>.c")
+    arguments = parser.parse_args()
+    try:
+        prototypes = prototypes_module.parse(arguments.include, arguments.cpp)
+        catalogue = catalogue_module.load(arguments.catalogue)
+        exports = catalogue.exports(prototypes)
+        names = catalogue.names(prototypes)
+    except (catalogue_module.CatalogueError, prototypes_module.HeaderError) as error:
+        sys.exit(f"wrappers: {error}")
+    for export in exports:
+        check_names(export)
+    try:
+        if arguments.driver_ops:
+            write_driver_ops(arguments.driver_ops, names, prototypes)
+        if arguments.out:
+            out = arguments.out
+            write_name_slots(os.path.join(out, "name_slots.h"), names)
+            write_table(os.path.join(out, "wrapper_table.c"), names, prototypes)
+            write_map(os.path.join(out, "slipstream.map"), names)
+            write_thunks(os.path.join(out, "thunks.S"), names, prototypes)
+            write_wrappers(out, exports, arguments.files)
+    except OSError as error:
+        sys.exit(f"wrappers: {error.filename}: {error.strerror}")
+
+
+if __name__ == "__main__":
+    main()
