@@ -22,7 +22,11 @@ void emit_forked(void);
 /* Exit handlers: state EXITED and end_ns. The mapping stays, since calls may still come. */
 void emit_finish(void);
 
-/* A block of counters for a thread: functions + 1 words (function numbers index it), zero or carrying a dead thread's counts on. */
+/*
+ * A block of counters for a thread: FUNCTION_COUNT + 1 words (function numbers index it), zero or carrying a dead thread's counts on.
+ * NULL while nothing is open (before emit_open(), or after a fork): ask again. Where the file is full, one private block that all
+ * such threads share; its counts are lost, which a note says.
+ */
 uint64_t *emit_counters_take(uint32_t thread);
 void emit_counters_give_back(uint64_t *counters);
 /* The process-wide block of the thunks' counters. */

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Intern: which record already stands for a text, a candidate, a wait. Internal to emit. Look-ups
+ * take no lock; a miss takes emit's lock, looks again, and writes the record. Bounds: what does not
+ * fit is dropped and counted.
+ */
+#ifndef SLIPSTREAM_EMIT_INTERN_H
+#define SLIPSTREAM_EMIT_INTERN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "emit/emit.h"
+
+uint32_t intern_string(const char *bytes, size_t length);
+uint32_t intern_region(uint32_t name);
+uint32_t intern_candidate(const struct emit_candidate *candidate);
+struct record_wait *intern_wait(const struct emit_finding *finding, uint32_t *ret_id);
+struct record_waited_for *intern_waited_for(uint32_t wait, uint32_t candidate);
+struct record_note *intern_note(enum note_code code, uint32_t text);
+
+/* In a forked child, and between tests. */
+void intern_clear(void);
+
+#endif

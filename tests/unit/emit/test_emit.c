@@ -1,0 +1,630 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Emit: the record file as the reader finds it, its bounds, forks and failures.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "catalogue/catalogue.h"
+#include "config.h"
+#include "emit/emit.h"
+#include "emit/file.h"
+#include "emit/internal.h"
+#include "emit/lock.h"
+#include "fake/records.h"
+
+static char folder[] = "/tmp/slipstream-emit-XXXXXX";
+
+/* Each test starts like a fresh process; files of earlier tests go. */
+static int begin(void **state)
+{
+	char command[128];
+
+	snprintf(command, sizeof(command), "rm -rf %s/*", folder);
+	assert_int_equal(system(command), 0);
+	emit_forked();
+	file_set_bound(FILE_BOUND);
+	config.out = folder;
+	return 0;
+}
+
+struct mapped {
+	unsigned char *base;
+	size_t size;
+};
+
+/* Reads back the only record file of the folder, or the one of `pid`. */
+static struct mapped read_back(pid_t pid)
+{
+	struct mapped mapped = {0};
+	struct dirent *entry;
+	struct stat status;
+	char path[PATH_MAX];
+	DIR *directory = opendir(folder);
+	int fd, found = 0;
+
+	assert_non_null(directory);
+	while ((entry = readdir(directory))) {
+		if (!strstr(entry->d_name, ".slip") || (pid && atoi(entry->d_name) != pid))
+			continue;
+		snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name);
+		found++;
+	}
+	closedir(directory);
+	assert_int_equal(found, 1);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	assert_true(fd >= 0);
+	assert_int_equal(fstat(fd, &status), 0);
+	assert_int_equal(status.st_mode & 07777, 0600);
+	assert_true(status.st_size <= (off_t)FILE_BOUND);
+	mapped.size = (size_t)status.st_size;
+	mapped.base = mmap(NULL, mapped.size, PROT_READ, MAP_SHARED, fd, 0);
+	assert_ptr_not_equal(mapped.base, MAP_FAILED);
+	close(fd);
+	return mapped;
+}
+
+static void test_header_functions_rules(void **state)
+{
+	struct record_header *header;
+	struct mapped file;
+
+	emit_function_handed_out(FUNCTION_cuLaunchKernel);
+	emit_function_handed_out(FUNCTION_cuLaunchKernel);
+	emit_function_in_driver(FUNCTION_cuMemFree_v2);
+	emit_note(NOTE_EXPORT_TABLE, "f8cff951");
+	emit_note(NOTE_EXPORT_TABLE, "f8cff951");
+	emit_driver("/usr/lib/libcuda.so.1", 0);
+	assert_true(emit_open());
+	assert_true(emit_open());
+	emit_driver(NULL, 13000);
+	file = read_back(0);
+	header = (void *)file.base;
+	assert_int_equal(header->head.type, RECORD_HEADER);
+	assert_true(header->magic == RECORD_MAGIC);
+	assert_int_equal(header->version, RECORD_VERSION);
+	assert_int_equal(header->header_size, sizeof(*header));
+	assert_true(header->catalogue_id == catalogue_id);
+	assert_int_equal(header->pid, getpid());
+	assert_int_equal(header->parent_pid, getppid());
+	assert_int_equal(header->state, RECORD_STATE_LIVE);
+	assert_int_equal(header->driver_version, 13000);
+	assert_true(header->dropped == 0);
+	assert_int_equal(header->forked, 0);
+	assert_string_equal(records_string(file.base, file.size, header->driver),
+			    "/usr/lib/libcuda.so.1");
+	assert_non_null(strstr(records_string(file.base, file.size, header->command), "test_emit"));
+	assert_non_null(
+		strstr(records_string(file.base, file.size, header->config), "MODE=observe\n"));
+	assert_non_null(
+		strstr(records_string(file.base, file.size, header->config), "THRESHOLD=5000ns\n"));
+	assert_int_equal(records_count(file.base, file.size, RECORD_FUNCTION), FUNCTION_COUNT);
+	assert_int_equal(records_count(file.base, file.size, RECORD_RULE), RULE_COUNT);
+	assert_int_equal(records_count(file.base, file.size, RECORD_NOTE), 1);
+
+	struct records records = {.base = file.base, .size = file.size};
+	const struct record *record;
+
+	while ((record = records_next(&records))) {
+		const struct record_function *function = (const void *)record;
+		const struct record_rule *rule = (const void *)record;
+		const struct record_note *note = (const void *)record;
+
+		if (record->type == RECORD_FUNCTION) {
+			assert_string_equal(records_string(file.base, file.size, function->name),
+					    function_names[function->number]);
+			assert_int_equal(function->handed_out,
+					 function->number == FUNCTION_cuLaunchKernel ? 2 : 0);
+			assert_int_equal(
+				function->flags,
+				(function->number < FUNCTION_WRAPPED_COUNT ? 1 : 0) |
+					(function->number == FUNCTION_cuMemFree_v2 ? 2 : 0));
+		} else if (record->type == RECORD_RULE) {
+			assert_string_equal(records_string(file.base, file.size, rule->slug),
+					    catalogue_rules[rule->number].slug);
+			assert_int_equal(rule->class, catalogue_rules[rule->number].wait_class);
+		} else if (record->type == RECORD_NOTE) {
+			assert_true(note->count == 2);
+			assert_int_equal(note->code, NOTE_EXPORT_TABLE);
+		}
+	}
+	emit_function_handed_out(FUNCTION_cuLaunchKernel);
+	emit_finish();
+	assert_int_equal(header->state, RECORD_STATE_EXITED);
+	assert_true(header->end_ns >= header->start_ns);
+	munmap(file.base, file.size);
+}
+
+static void test_waits_add_up(void **state)
+{
+	struct emit_candidate candidates[2] = {
+		{.context = 7,
+		 .stream = 3,
+		 .stream_kind = STREAM_BLOCKING,
+		 .operation = OPERATION_KERNEL},
+		{.context = 7,
+		 .stream = 4,
+		 .stream_kind = STREAM_NON_BLOCKING,
+		 .operation = OPERATION_COPY},
+	};
+	struct emit_finding finding = {
+		.function = FUNCTION_cuMemFree_v2,
+		.rule = RULE_FREE_DRAINS_DEVICE,
+		.site = 5,
+		.source_kind = MEMORY_DEVICE,
+		.idle_basis = IDLE_DEFAULT,
+		.blocked_ns = 100,
+		.call_ns = 150,
+		.bytes = 4096,
+		.returned_ns = 1000,
+		.candidates = candidates,
+		.candidate_count = 2,
+	};
+	const struct record_wait *wait;
+
+	assert_true(emit_open());
+	emit_wait(&finding);
+	finding.blocked_ns = 300;
+	finding.returned_ns = 2000;
+	finding.candidate_count = 1;
+	emit_wait(&finding);
+	finding.allowed = 1;
+	emit_wait(&finding);
+	struct mapped file = read_back(0);
+
+	assert_int_equal(records_count(file.base, file.size, RECORD_WAIT), 2);
+	assert_int_equal(records_count(file.base, file.size, RECORD_CANDIDATE), 2);
+	assert_int_equal(records_count(file.base, file.size, RECORD_WAITED_FOR), 3);
+	wait = records_wait(file.base, file.size, RULE_FREE_DRAINS_DEVICE, 0);
+	assert_true(wait->count == 2);
+	assert_true(wait->blocked_ns == 400);
+	assert_true(wait->blocked_max == 300);
+	assert_true(wait->call_ns == 300);
+	assert_true(wait->bytes == 8192);
+	assert_true(wait->first_ns == 1000);
+	assert_true(wait->last_ns == 2000);
+	assert_int_equal(wait->site, 5);
+	wait = records_wait(file.base, file.size, RULE_FREE_DRAINS_DEVICE, 1);
+	assert_int_equal(wait->allowed, 1);
+	assert_true(wait->count == 1);
+	munmap(file.base, file.size);
+}
+
+static void test_strings_and_segments(void **state)
+{
+	static char large[300000];
+	char text[32];
+	uint32_t id, i;
+
+	assert_true(emit_open());
+	id = emit_string("saxpy", 5);
+	assert_int_not_equal(id, 0);
+	assert_int_equal(emit_string("saxpyz", 5), id);
+	assert_int_not_equal(emit_string("saxpy", 4), id);
+	memset(large, 'x', sizeof(large));
+	for (i = 0; i < 20; i++) {
+		large[0] = (char)('a' + i);
+		assert_int_not_equal(emit_string(large, sizeof(large)), 0);
+	}
+	for (i = 0; i < 20000; i++) {
+		snprintf(text, sizeof(text), "kernel_%u", i);
+		assert_int_not_equal(emit_string(text, strlen(text)), 0);
+	}
+	assert_string_equal(text, "kernel_19999");
+	struct mapped file = read_back(0);
+
+	id = emit_string(text, strlen(text));
+	assert_string_equal(records_string(file.base, file.size, id), text);
+	assert_true(file.size >= 7 * RECORD_SEGMENT);
+	assert_true(records_count(file.base, file.size, RECORD_STRING) >= 20022);
+	munmap(file.base, file.size);
+}
+
+static void test_cap_counts_losses(void **state)
+{
+	static char large[500000];
+	struct record_header *header;
+	uint32_t kept = 0, i;
+
+	file_set_bound(4 * RECORD_SEGMENT);
+	assert_true(emit_open());
+	memset(large, 'y', sizeof(large));
+	for (i = 0; i < 20; i++) {
+		large[0] = (char)('a' + i);
+		kept += emit_string(large, sizeof(large)) != 0;
+	}
+	struct mapped file = read_back(0);
+
+	header = (void *)file.base;
+	assert_int_equal(file.size, 4 * RECORD_SEGMENT);
+	assert_int_equal(kept, 8); /* two a segment */
+	assert_true(header->dropped == 20 - kept);
+	/* Small records still fit, and the file stays well-formed. */
+	assert_int_not_equal(emit_string("small", 5), 0);
+	records_count(file.base, file.size, RECORD_STRING);
+	munmap(file.base, file.size);
+}
+
+/* SIGXFSZ would kill the program. */
+static void test_file_size_limit(void **state)
+{
+	struct rlimit limit = {.rlim_cur = 2 * RECORD_SEGMENT, .rlim_max = RLIM_INFINITY};
+	static char large[500000];
+	struct mapped file;
+	int status;
+	pid_t pid = fork();
+
+	if (!pid) {
+		emit_forked();
+		if (setrlimit(RLIMIT_FSIZE, &limit) || !emit_open())
+			_exit(1);
+		for (int i = 0; i < 20; i++) {
+			large[0] = (char)('a' + i);
+			emit_string(large, sizeof(large));
+		}
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 0);
+	file = read_back(pid);
+	assert_int_equal(file.size, 2 * RECORD_SEGMENT);
+	assert_true(((struct record_header *)file.base)->dropped == 16);
+	munmap(file.base, file.size);
+}
+
+/* The descriptor table belongs to the program: growth must not depend on, or write to, any number
+ * in it. */
+static void test_growth_after_program_closed_everything(void **state)
+{
+	static char large[500000];
+	struct mapped file;
+	int status;
+	pid_t pid = fork();
+
+	if (!pid) {
+		emit_forked();
+		if (!emit_open())
+			_exit(1);
+		for (int fd = 0; fd < 256; fd++)
+			close(fd);
+		int victim = open("/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+
+		for (int i = 0; i < 6; i++) {
+			large[0] = (char)('a' + i);
+			if (!emit_string(large, sizeof(large)))
+				_exit(2);
+		}
+		_exit(victim >= 0 && lseek(victim, 0, SEEK_END) != 0 ? 3 : 0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	file = read_back(pid);
+	assert_true(file.size >= 3 * RECORD_SEGMENT);
+	munmap(file.base, file.size);
+}
+
+static void test_growth_refuses_another_file(void **state)
+{
+	static char large[500000];
+	struct stat status;
+	char command[160];
+	char path[PATH_MAX];
+
+	assert_true(emit_open());
+	/* Somebody puts another file, or a link to one, in our file's place. */
+	snprintf(command, sizeof(command), "cd %s && for f in *.slip; do mv $f kept; : > $f; done",
+		 folder);
+	assert_int_equal(system(command), 0);
+	for (int i = 0; i < 6; i++) {
+		large[0] = (char)('a' + i);
+		emit_string(large, sizeof(large));
+	}
+	snprintf(command, sizeof(command), "cd %s && mv *.slip other", folder);
+	assert_int_equal(system(command), 0);
+	snprintf(path, sizeof(path), "%s/other", folder);
+	assert_int_equal(stat(path, &status), 0);
+	assert_int_equal(status.st_size, 0);
+}
+
+static void test_unwritable_folder(void **state)
+{
+	char text[256] = "";
+	int ends[2], saved = dup(STDERR_FILENO);
+	ssize_t length;
+
+	assert_int_equal(pipe(ends), 0);
+	config.out = "/nonexistent/folder";
+	dup2(ends[1], STDERR_FILENO);
+	errno = 77;
+	assert_true(emit_open());
+	assert_int_equal(errno, 77);
+	dup2(saved, STDERR_FILENO);
+	close(ends[1]);
+	length = read(ends[0], text, sizeof(text) - 1);
+	close(ends[0]);
+	close(saved);
+	assert_string_equal(text, "slipstream: cannot write records into '/nonexistent/folder' "
+				  "(SLIPSTREAM_OUT): No such file or directory\n");
+	assert_true(length > 0);
+	assert_int_not_equal(emit_string("x", 1), 0);
+	assert_int_equal(records_count(file_base(), 65536, RECORD_RULE), RULE_COUNT);
+}
+
+static void test_relative_folder_survives_chdir(void **state)
+{
+	static char large[500000];
+	char old[PATH_MAX];
+	struct mapped file;
+
+	assert_non_null(getcwd(old, sizeof(old)));
+	assert_int_equal(chdir(folder), 0);
+	config.out = ".";
+	assert_true(emit_open());
+	assert_int_equal(chdir("/"), 0);
+	for (int i = 0; i < 6; i++) {
+		large[0] = (char)('a' + i);
+		assert_int_not_equal(emit_string(large, sizeof(large)), 0);
+	}
+	assert_int_equal(chdir(old), 0);
+	file = read_back(0);
+	assert_true(file.size >= 3 * RECORD_SEGMENT);
+	munmap(file.base, file.size);
+}
+
+static void test_fork_leaves_parent_file_alone(void **state)
+{
+	struct emit_finding finding = {.function = FUNCTION_cuMemFree_v2, .rule = RULE_D2H};
+	const struct record_wait *wait;
+	uint64_t *counters;
+	struct mapped file;
+	int status;
+	pid_t pid;
+
+	assert_true(emit_open());
+	counters = emit_counters_take(1);
+	counters[3] = 5;
+	emit_wait(&finding);
+	/* The lock is held by a thread that the child will not have. */
+	assert_true(emit_lock());
+	pid = fork();
+	if (!pid) {
+		emit_forked();
+		/* A pointer kept from before must not reach the parent's file. */
+		counters[3] = 999;
+		if (!emit_open())
+			_exit(1);
+		emit_wait(&finding);
+		emit_wait(&finding);
+		emit_finish();
+		_exit(0);
+	}
+	emit_unlock();
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	file = read_back(getpid());
+	wait = records_wait(file.base, file.size, RULE_D2H, 0);
+	assert_true(wait->count == 1);
+	assert_true(counters[3] == 5);
+	assert_int_equal(((struct record_header *)file.base)->state, RECORD_STATE_LIVE);
+	munmap(file.base, file.size);
+	file = read_back(pid);
+	wait = records_wait(file.base, file.size, RULE_D2H, 0);
+	assert_true(wait->count == 2);
+	assert_int_equal(((struct record_header *)file.base)->forked, 1);
+	assert_int_equal(((struct record_header *)file.base)->parent_pid, getpid());
+	munmap(file.base, file.size);
+}
+
+static void test_vfork_child_opens_nothing(void **state)
+{
+	int status;
+	pid_t pid = vfork();
+
+	if (!pid)
+		_exit(emit_open() ? 1 : 0);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	assert_false(emit_is_open());
+	assert_null(file_base());
+}
+
+static void test_killed_process_leaves_valid_file(void **state)
+{
+	struct emit_finding finding = {.function = FUNCTION_cuMemFree_v2, .rule = RULE_D2H};
+	struct mapped file;
+	int status;
+	pid_t pid = fork();
+
+	if (!pid) {
+		emit_forked();
+		emit_open();
+		for (int i = 0; i < 1000; i++) {
+			finding.site = (uint32_t)i;
+			emit_wait(&finding);
+		}
+		raise(SIGKILL);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFSIGNALED(status));
+	file = read_back(pid);
+	assert_int_equal(records_count(file.base, file.size, RECORD_WAIT), 1000);
+	assert_int_equal(((struct record_header *)file.base)->state, RECORD_STATE_LIVE);
+	munmap(file.base, file.size);
+}
+
+static void test_counters_recycle(void **state)
+{
+	uint64_t *first, *second, *again;
+	struct mapped file;
+
+	assert_null(emit_counters_take(1));
+	assert_true(emit_open());
+	first = emit_counters_take(1);
+	second = emit_counters_take(2);
+	assert_ptr_not_equal(first, second);
+	first[FUNCTION_COUNT - 1] = 9;
+	emit_counters_give_back(first);
+	again = emit_counters_take(3);
+	assert_ptr_equal(again, first);
+	assert_true(again[FUNCTION_COUNT - 1] == 9);
+	assert_ptr_equal(emit_thunk_counters(), emit_thunk_counters());
+	file = read_back(0);
+	assert_int_equal(records_count(file.base, file.size, RECORD_COUNTERS), 2);
+	assert_int_equal(records_count(file.base, file.size, RECORD_THUNKS), 1);
+	munmap(file.base, file.size);
+}
+
+/* A driver call in a signal handler that interrupted emit must come back, and be counted. */
+static void test_reentry_is_dropped(void **state)
+{
+	struct record_header *header;
+
+	assert_true(emit_open());
+	header = file_base();
+	assert_true(emit_lock());
+	assert_int_equal(emit_string("from a handler", 14), 0);
+	assert_null(emit_reserve(64));
+	emit_unlock();
+	assert_true(header->dropped == 2);
+	assert_int_not_equal(emit_string("from a handler", 14), 0);
+}
+
+#define THREADS 4
+#define ROUNDS	20000
+
+static void *hammer(void *argument)
+{
+	struct emit_candidate candidate = {.context = 1, .stream_kind = STREAM_BLOCKING};
+	struct emit_finding finding = {.function = FUNCTION_cuMemFree_v2,
+				       .rule = RULE_D2H,
+				       .blocked_ns = 1,
+				       .candidates = &candidate,
+				       .candidate_count = 1};
+	char text[32];
+	int i;
+
+	emit_open();
+	for (i = 0; i < ROUNDS; i++) {
+		snprintf(text, sizeof(text), "name %d", i % 500);
+		candidate.name = emit_string(text, strlen(text));
+		finding.site = (uint32_t)i % 100;
+		emit_wait(&finding);
+		if (i % 100 == 0)
+			emit_note(NOTE_PYTHON, text);
+	}
+	return NULL;
+}
+
+static void test_threads(void **state)
+{
+	struct records records;
+	const struct record *record;
+	uint64_t waits = 0, waited_for = 0;
+	pthread_t thread[THREADS];
+	struct mapped file;
+	int i;
+
+	for (i = 0; i < THREADS; i++)
+		assert_int_equal(pthread_create(&thread[i], NULL, hammer, NULL), 0);
+	for (i = 0; i < THREADS; i++)
+		pthread_join(thread[i], NULL);
+	file = read_back(0);
+	records = (struct records){.base = file.base, .size = file.size};
+	while ((record = records_next(&records))) {
+		if (record->type == RECORD_WAIT)
+			waits += ((const struct record_wait *)record)->count;
+		if (record->type == RECORD_WAITED_FOR)
+			waited_for += ((const struct record_waited_for *)record)->count;
+	}
+	assert_true(waits == THREADS * ROUNDS);
+	assert_true(waited_for == THREADS * ROUNDS);
+	assert_int_equal(records_count(file.base, file.size, RECORD_WAIT), 100);
+	assert_int_equal(records_count(file.base, file.size, RECORD_CANDIDATE), 500);
+	assert_int_equal(records_count(file.base, file.size, RECORD_HEADER), 1);
+	munmap(file.base, file.size);
+}
+
+static uint64_t now(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return (uint64_t)time.tv_sec * UINT64_C(1000000000) + (uint64_t)time.tv_nsec;
+}
+
+static void test_repeated_findings_take_no_memory(void **state)
+{
+	struct emit_candidate candidate = {.context = 1, .stream_kind = STREAM_BLOCKING};
+	struct emit_finding finding = {.function = FUNCTION_cuMemFree_v2,
+				       .rule = RULE_D2H,
+				       .candidates = &candidate,
+				       .candidate_count = 1};
+	struct rusage before, after;
+	struct mapped file;
+	uint64_t start;
+	int i, rounds = 1000000;
+
+	start = now();
+	assert_true(emit_open());
+	print_message("open: %llu us\n", (unsigned long long)(now() - start) / 1000);
+	emit_wait(&finding);
+	getrusage(RUSAGE_SELF, &before);
+	start = now();
+	for (i = 0; i < rounds; i++)
+		emit_wait(&finding);
+	print_message("finding: %llu ns\n", (unsigned long long)(now() - start) / (unsigned)rounds);
+	getrusage(RUSAGE_SELF, &after);
+	assert_int_equal(before.ru_maxrss, after.ru_maxrss);
+	file = read_back(0);
+	assert_true(file.size < RECORD_SEGMENT);
+	munmap(file.base, file.size);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(test_header_functions_rules, begin),
+		cmocka_unit_test_setup(test_waits_add_up, begin),
+		cmocka_unit_test_setup(test_strings_and_segments, begin),
+		cmocka_unit_test_setup(test_cap_counts_losses, begin),
+		cmocka_unit_test_setup(test_file_size_limit, begin),
+		cmocka_unit_test_setup(test_growth_after_program_closed_everything, begin),
+		cmocka_unit_test_setup(test_growth_refuses_another_file, begin),
+		cmocka_unit_test_setup(test_unwritable_folder, begin),
+		cmocka_unit_test_setup(test_relative_folder_survives_chdir, begin),
+		cmocka_unit_test_setup(test_fork_leaves_parent_file_alone, begin),
+		cmocka_unit_test_setup(test_vfork_child_opens_nothing, begin),
+		cmocka_unit_test_setup(test_killed_process_leaves_valid_file, begin),
+		cmocka_unit_test_setup(test_counters_recycle, begin),
+		cmocka_unit_test_setup(test_reentry_is_dropped, begin),
+		cmocka_unit_test_setup(test_threads, begin),
+		cmocka_unit_test_setup(test_repeated_findings_take_no_memory, begin),
+	};
+	char command[64];
+	int failed;
+
+	if (!mkdtemp(folder))
+		return 1;
+	failed = cmocka_run_group_tests(tests, NULL, NULL);
+	snprintf(command, sizeof(command), "rm -rf %s", folder);
+	return system(command) ? 1 : failed;
+}
