@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 /*
- * The catalogue as C tables: what is known of every driver function before it is called. Written from functions.yaml and rules.yaml by
- * tools/gen/catalogue.py (FORMAT.md says what a row may hold); this file owns the types, catalogue_generated.h the numbers.
+ * The catalogue as C tables: what is known of every driver function before it is called. Written
+ * from functions.yaml and rules.yaml by tools/gen/catalogue.py (FORMAT.md says what a row may
+ * hold); this file owns the types, catalogue_generated.h the numbers.
  *
- * Read by entry (counts, hand-out), sync (rules), emit (names), driver (names). All of it is constant data: no lock, no
- * initialisation, valid in a process that never uses CUDA.
+ * Read by entry (counts, hand-out), sync (rules), emit (names), driver (names). All of it is
+ * constant data: no lock, no initialisation, valid in a process that never uses CUDA.
  */
 #ifndef SLIPSTREAM_CATALOGUE_CATALOGUE_H
 #define SLIPSTREAM_CATALOGUE_CATALOGUE_H
@@ -15,10 +16,10 @@
 #include "emit/record.h"
 
 /*
- * enum function_number: FUNCTION_<exported name> for every export known. First those with a prototype in the headers (they have a
- * wrapper), FUNCTION_WRAPPED_COUNT of them in the order of their names; then the exported names without, counted by thunks.
- * enum rule_number: RULE_<SLUG>, `-` as `_`, in the order of rules.yaml.
- * FUNCTION_WRAPPED_COUNT, FUNCTION_COUNT, RULE_COUNT.
+ * enum function_number: FUNCTION_<exported name> for every export known. First those with a
+ * prototype in the headers (they have a wrapper), FUNCTION_WRAPPED_COUNT of them in the order of
+ * their names; then the exported names without, counted by thunks. enum rule_number: RULE_<SLUG>,
+ * `-` as `_`, in the order of rules.yaml. FUNCTION_WRAPPED_COUNT, FUNCTION_COUNT, RULE_COUNT.
  */
 #include "catalogue/catalogue_generated.h"
 
@@ -61,8 +62,9 @@ enum catalogue_level {
 };
 
 enum catalogue_flag {
-	CATALOGUE_ASYNC = 1 << 0,      /* has a stream argument and puts work on it: sets CALL_ASYNC */
-	CATALOGUE_CAPTURABLE = 1 << 1, /* on a capturing stream it submits nothing and waits for nothing */
+	CATALOGUE_ASYNC = 1 << 0, /* has a stream argument and puts work on it: sets CALL_ASYNC */
+	CATALOGUE_CAPTURABLE =
+		1 << 1, /* on a capturing stream it submits nothing and waits for nothing */
 	CATALOGUE_HAS_BEFORE = 1 << 2, /* has a `before` hook */
 	CATALOGUE_HAS_AFTER = 1 << 3,
 	CATALOGUE_HAS_RESULT = 1 << 4,
@@ -70,45 +72,52 @@ enum catalogue_flag {
 
 enum catalogue_barrier {
 	CATALOGUE_BARRIER_NONE = 0,
-	CATALOGUE_BARRIER_STREAM,     /* orders its own stream only */
-	CATALOGUE_BARRIER_JOIN,       /* on the legacy stream: joins all blocking streams of the context */
+	CATALOGUE_BARRIER_STREAM, /* orders its own stream only */
+	CATALOGUE_BARRIER_JOIN,	  /* on the legacy stream: joins all blocking streams of the context
+				   */
 	CATALOGUE_BARRIER_JOIN_PEERS, /* same, in the contexts of both operands */
 	CATALOGUE_BARRIER_CONTEXT,    /* all streams of the context */
 };
 
 /* What a rule waits for: which of the pending streams can be the reason. */
 enum catalogue_scope {
-	CATALOGUE_SCOPE_HOST = 0, /* no GPU work: pinning, compiling, driver locks; candidates are not looked at */
-	CATALOGUE_SCOPE_STREAM,   /* the call's own stream; if that is the legacy stream, every blocking stream of the context too */
-	CATALOGUE_SCOPE_LEGACY,   /* legacy stream and all blocking streams of the context, whatever the call's stream */
-	CATALOGUE_SCOPE_JOIN,     /* legacy order, other streams only: on the legacy stream all blocking streams of the context; on a
-				     blocking or per-thread stream the legacy stream; on a non-blocking one nothing */
-	CATALOGUE_SCOPE_CONTEXT,  /* all streams of the context */
-	CATALOGUE_SCOPE_DEVICE,   /* all streams of all contexts */
-	CATALOGUE_SCOPE_EVENT,    /* the record of the event named by call->subject */
+	CATALOGUE_SCOPE_HOST =
+		0, /* no GPU work: pinning, compiling, driver locks; candidates are not looked at */
+	CATALOGUE_SCOPE_STREAM, /* the call's own stream; if that is the legacy stream, every
+				   blocking stream of the context too */
+	CATALOGUE_SCOPE_LEGACY, /* legacy stream and all blocking streams of the context, whatever
+				   the call's stream */
+	CATALOGUE_SCOPE_JOIN, /* legacy order, other streams only: on the legacy stream all blocking
+				 streams of the context; on a blocking or per-thread stream the
+				 legacy stream; on a non-blocking one nothing */
+	CATALOGUE_SCOPE_CONTEXT, /* all streams of the context */
+	CATALOGUE_SCOPE_DEVICE,	 /* all streams of all contexts */
+	CATALOGUE_SCOPE_EVENT,	 /* the record of the event named by call->subject */
 };
 
 /* One exported function. Constant for a build; indexed by enum function_number. */
 struct catalogue_row {
-	uint8_t kind;        /* enum catalogue_kind */
-	uint8_t level;       /* enum catalogue_level */
+	uint8_t kind;	     /* enum catalogue_kind */
+	uint8_t level;	     /* enum catalogue_level */
 	uint8_t stream_form; /* enum call_stream */
-	uint8_t flags;       /* enum catalogue_flag */
+	uint8_t flags;	     /* enum catalogue_flag */
 	uint8_t submits;     /* enum operation_kind; OPERATION_UNKNOWN: nothing */
 	uint8_t barrier;     /* enum catalogue_barrier */
 	uint16_t padding;
-	uint32_t idle_fixed_ns;    /* host time of the call with an idle device; 0: not known */
+	uint32_t idle_fixed_ns;	   /* host time of the call with an idle device; 0: not known */
 	uint32_t idle_ps_per_byte; /* and for each byte moved */
-	const uint8_t *rules;      /* rule numbers plus one, in the order they are tried, ended by 0; never NULL */
+	const uint8_t *rules; /* rule numbers plus one, in the order they are tried, ended by 0;
+				 never NULL */
 };
 
 struct catalogue_rule {
 	const char *slug, *cause;
 	uint8_t wait_class; /* enum wait_class */
-	uint8_t scope;      /* enum catalogue_scope */
-	bool own_cost;      /* the whole duration is the finding: no idle cost is taken off */
-	bool measured;      /* confidence is measured or documented: the wait is to be expected, not only possible */
-	uint32_t minimum_ns; /* report above this only; 0: the shim's threshold */
+	uint8_t scope;	    /* enum catalogue_scope */
+	bool own_cost;	    /* the whole duration is the finding: no idle cost is taken off */
+	bool measured; /* confidence is measured or documented: the wait is to be expected, not only
+			  possible */
+	uint32_t minimum_ns;		       /* report above this only; 0: the shim's threshold */
 	bool (*when)(const struct call *call); /* never NULL; reads the filled-in call only */
 };
 
