@@ -22,6 +22,9 @@ import yaml
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import prototypes as prototypes_module  # noqa: E402
 
+# The header that functions.yaml is complete for.
+CUDA_VERSION = 13000
+
 KINDS = ("misc alloc capture context copy event external free graph graphics hostfunc init ipc launch limit memop memset "
          "module peer pool prefetch query register stream texture vmm wait").split()
 LEVELS = ("count", "timed", "full")
@@ -199,6 +202,7 @@ class Catalogue:
     rules: list      # of Rule; index = rule number
     directory: str = ""
     identity: int = 0
+    unknown: dict = field(default_factory=dict)  # exports of a newer header left without wrapper: name -> why; exports() fills
 
     def rule(self, slug):
         for rule in self.rules:
@@ -207,22 +211,36 @@ class Catalogue:
         raise KeyError(slug)
 
     def exports(self, prototypes):
-        """Wrapped exports in the order of their numbers. CatalogueError: a header function has no row, or a row names what it lacks."""
+        """Wrapped exports in the order of their numbers.
+
+        CatalogueError: a function of the header has no row, or a row names what an export lacks. A header newer than the catalogue is
+        allowed functions and versions that the catalogue does not know: they are taken out of `prototypes` (and so get a thunk, as
+        functions without prototype do) and listed in self.unknown.
+        """
+        newer = getattr(prototypes, "cuda_version", 0) > CUDA_VERSION
         found = []
-        for number, name in enumerate(sorted(prototypes)):
+        for name in sorted(prototypes):
             prototype = prototypes[name]
             row = self.functions.get(prototype.base)
-            if row is None:
-                raise Place(os.path.join(self.directory, "functions.yaml")).error(
-                    prototype.base, None, f"no row for this function of the header (export {name})")
-            found.append(Export(number, prototype, row.for_version(*prototypes_module.split_name(name)[1:])))
-        for export in found:
-            self._check_export(export)
+            try:
+                if row is None:
+                    raise Place(os.path.join(self.directory, "functions.yaml")).error(
+                        prototype.base, None, f"no row for this function of the header (export {name})")
+                export = Export(len(found), prototype, row.for_version(*prototypes_module.split_name(name)[1:]))
+                self._check_export(export)
+            except CatalogueError as error:
+                if not newer:
+                    raise
+                self.unknown[name] = str(error)
+                continue
+            found.append(export)
+        for name in self.unknown:
+            prototypes.pop(name, None)
         return found
 
     def names(self, prototypes):
-        """Every exported name known, in the order of the numbers: wrapped ones, then those of exports.txt without prototype."""
-        return sorted(prototypes) + [name for name in sorted(self.exported_names()) if name not in prototypes]
+        """Every exported name known, in the order of the numbers: wrapped ones, then those without wrapper. After exports()."""
+        return sorted(prototypes) + sorted((set(self.exported_names()) | set(self.unknown)) - set(prototypes))
 
     def exported_names(self):
         """The names a real driver exports (exports.txt)."""
@@ -757,6 +775,9 @@ def main():
         names = catalogue.names(prototypes)
         for row in catalogue.without_prototype(prototypes):
             print(f"{row.place.file}:{row.place.line}: {row.name}: note: not in this cuda.h, row unused", file=sys.stderr)
+        if catalogue.unknown:
+            print(f"catalogue: note: cuda.h {prototypes.cuda_version} is newer than the catalogue; left without wrapper: "
+                  f"{' '.join(catalogue.unknown)}", file=sys.stderr)
         if arguments.header:
             write(arguments.header, c_header(catalogue, names, len(exports)))
         if arguments.source:

@@ -28,6 +28,11 @@ _C_WORDS = frozenset(
     "unsigned void volatile".split())
 
 
+class Prototypes(dict):
+    """{exported name: Prototype}, in the header's order; cuda_version as CUDA_VERSION (13000), 0 unknown."""
+    cuda_version = 0
+
+
 class HeaderError(Exception):
     """cuda.h could not be read; the text is one line."""
 
@@ -226,7 +231,7 @@ def parse_text(text):
         tree = c_parser.CParser().parse(source, "cuda.h")
     except Exception as error:  # pycparser's ParseError moved between versions
         raise HeaderError(f"cuda.h: cannot parse a prototype: {error}") from error
-    prototypes = {}
+    prototypes = Prototypes()
     for node in tree.ext:
         if not isinstance(node, c_ast.Decl) or not isinstance(node.type, c_ast.FuncDecl):
             continue
@@ -242,7 +247,11 @@ def parse_text(text):
 
 def parse(include_dir, cpp="cc"):
     """Every function that the cuda.h in include_dir declares: {exported name: Prototype}, in the header's order."""
-    return parse_text(preprocess(include_dir, cpp))
+    prototypes = parse_text(preprocess(include_dir, cpp))
+    with open(os.path.join(include_dir, "cuda.h"), encoding="utf-8", errors="replace") as stream:
+        match = re.search(r"^\s*#\s*define\s+CUDA_VERSION\s+(\d+)", stream.read(), re.MULTILINE)
+    prototypes.cuda_version = int(match.group(1)) if match else 0
+    return prototypes
 
 
 def main():
