@@ -2,9 +2,10 @@
 /*
  * Symbolizer (symbolize.h) on elfutils' libdwfl. Called by the report.
  *
- * Each file is one Dwfl of its own, reported at address 0, so that addresses are those of the file; kept until the end. C++ names
- * are demangled by the C++ run-time library, where there is one to load: the tool itself does not need it.
- * Paths and ids come out of record files, that is from anywhere: only regular files are opened.
+ * Each file is one Dwfl of its own, reported at address 0, so that addresses are those of the file;
+ * kept until the end. C++ names are demangled by the C++ run-time library, where there is one to
+ * load: the tool itself does not need it. Paths and ids come out of record files, that is from
+ * anywhere: only regular files are opened.
  */
 #include "symbolize.h"
 
@@ -57,7 +58,8 @@ struct symbolizer *symbolizer_new(void)
 
 	if (!symbolizer)
 		return NULL;
-	/* libdwfl asks these servers by itself when a file has no debug information: a report must not wait for a network, nor tell it. */
+	/* libdwfl asks these servers by itself when a file has no debug information: a report must
+	 * not wait for a network, nor tell it. */
 	unsetenv("DEBUGINFOD_URLS");
 	symbolizer->library = dlopen("libstdc++.so.6", RTLD_LAZY | RTLD_LOCAL);
 	if (symbolizer->library)
@@ -183,7 +185,8 @@ static char *readable_name(struct symbolizer *symbolizer, const char *name)
 	return demangled ? demangled : strdup(name);
 }
 
-/* A copy without "/./" and "/folder/..": compilers note the path they were given, relative to the build folder. */
+/* A copy without "/./" and "/folder/..": compilers note the path they were given, relative to the
+ * build folder. */
 static char *tidy_path(const char *path)
 {
 	char *copy, *to;
@@ -275,7 +278,8 @@ static void add_debug_frames(struct symbolizer *symbolizer, Dwfl_Module *module,
 	count = dwarf_getscopes(unit, address - bias, &scopes);
 	if (count <= 0)
 		return;
-	/* Beyond an inlined function these scopes go on where it was written; asked again by entry they go on where it was inlined. */
+	/* Beyond an inlined function these scopes go on where it was written; asked again by entry
+	 * they go on where it was inlined. */
 	innermost = scopes[0];
 	free(scopes);
 	scopes = NULL;
@@ -319,7 +323,8 @@ int symbolizer_frame(struct symbolizer *symbolizer, const char *path, const uint
 		number = 0;
 	add_debug_frames(symbolizer, file->module, address, source, (uint32_t)number, &frames);
 	symbol = dwfl_module_addrinfo(file->module, address, &offset, &entry, NULL, NULL, NULL);
-	/* Without a size it is only the nearest symbol before: good for assembly, wrong in a stripped file a megabyte on. */
+	/* Without a size it is only the nearest symbol before: good for assembly, wrong in a
+	 * stripped file a megabyte on. */
 	if (symbol && !entry.st_size && offset > 4096)
 		symbol = NULL;
 	if (!frames.count && (symbol || source))

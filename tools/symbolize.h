@@ -14,7 +14,8 @@ struct symbol_frame {
 	char *function;		  /* demangled; NULL unknown */
 	char *file;		  /* NULL unknown */
 	uint32_t line;		  /* 0 unknown */
-	uint64_t function_offset; /* from the symbol's start; UINT64_MAX: not known (an inlined function, or none) */
+	uint64_t function_offset; /* from the symbol's start; UINT64_MAX: not known (an inlined
+				     function, or none) */
 };
 
 struct symbol_frames {
@@ -23,15 +24,16 @@ struct symbol_frames {
 };
 
 /*
- * NULL: out of memory. Debug information is looked for beside the file and in the usual folders, never on the network: DEBUGINFOD_URLS is
- * taken out of this process's environment.
+ * NULL: out of memory. Debug information is looked for beside the file and in the usual folders,
+ * never on the network: DEBUGINFOD_URLS is taken out of this process's environment.
  */
 struct symbolizer *symbolizer_new(void);
 struct symbolizer *symbolizer_free(struct symbolizer *symbolizer);
 
 /*
- * What is at `address` (in the file's own numbering; for a return address take 1 off first) of the file at `path`, which must
- * have this build id. 0 with at least one frame in *ret_frames, for symbol_frames_done(); or
+ * What is at `address` (in the file's own numbering; for a return address take 1 off first) of the
+ *file at `path`, which must have this build id. 0 with at least one frame in *ret_frames, for
+ *symbol_frames_done(); or
  *
  *	-ENOENT	 no such file (any error of open(2) likewise)
  *	-ENOEXEC no ELF file

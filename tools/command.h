@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Command: what the sub-commands of `slipstream` share. Each has one line in the table of
+ * slipstream.c and one main function.
+ *
+ * Exit status: `run` 125 for anything of its own (usage too), else the program's; all others 0, 1
+ * (findings or failure), 2 usage.
+ */
+#ifndef SLIPSTREAM_TOOLS_COMMAND_H
+#define SLIPSTREAM_TOOLS_COMMAND_H
+
+#include <argp.h>
+
+#define EXIT_USAGE 2
+#define EXIT_RUN   125 /* own failure of run; 126 and 127 as env(1) */
+
+/* "slipstream run", for messages; set by main() before a sub-command starts. */
+extern const char *command_name;
+extern int command_usage_status;
+
+int command_run(int argc, char **argv);
+int command_report(int argc, char **argv);
+int command_doctor(int argc, char **argv);
+
+/* argp with one line for every error and --help that goes to stdout. */
+void command_parse(const struct argp *argp, int argc, char **argv, unsigned int flags, void *input);
+
+/* "COMMAND: text" on stderr. */
+void command_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void command_fail(int status, const char *format, ...)
+	__attribute__((format(printf, 2, 3), noreturn));
+
+#endif

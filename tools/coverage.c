@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Coverage (coverage.h): the reasons that make a verdict inconclusive. Called by report_finish();
+ * relies on the notes and functions being merged already.
+ */
+#include "coverage.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+
+#include "memory.h"
+#include "report.h"
+
+/* Private tables that every CUDA runtime asks for at its start: listed as a blind spot, but no
+ * reason for doubt. */
+static const struct {
+	const char *id;
+	const char *name;
+} known_tables[] = {
+	{"f8cff9512146"
+	 "8b4eb9e2fb469e7c0dd9",
+	 "runtime requirements"},
+	{"6bd5fb6c5bf4"
+	 "e74a8987d93912fd9df9",
+	 "runtime interface"},
+	{"a094798c2e74"
+	 "2e7493f20800200c0a66",
+	 "runtime callback hooks"},
+	{"42d85a8123f6"
+	 "cb478298f6e78a3aecdc",
+	 "thread-local storage"},
+	{"c693336e1121"
+	 "df11a8c368f355d89593",
+	 "context-local storage"},
+	{"263e88607cd2"
+	 "614392f6bbd5006dfa7e",
+	 "context checks"},
+	{"d4082055bde6"
+	 "704b8d34ba123c66e1f2",
+	 "integrity check"},
+};
+
+const char *coverage_table_name(const char *id)
+{
+	char plain[33];
+	size_t length = 0;
+
+	for (; *id && length < sizeof(plain) - 1; id++)
+		if (isxdigit((unsigned char)*id))
+			plain[length++] = (char)tolower((unsigned char)*id);
+	plain[length] = '\0';
+	for (size_t i = 0; i < ARRAY_SIZE(known_tables); i++)
+		if (!strcmp(plain, known_tables[i].id))
+			return known_tables[i].name;
+	return NULL;
+}
+
+static void find_in_notes(struct report *report)
+{
+	for (size_t i = 0; i < report->notes.count; i++) {
+		const struct report_note *note = report->notes.items[i];
+		const char *why = NULL;
+
+		switch (note->code) {
+		case NOTE_UNWRAPPED_HANDED_OUT:
+			why = "a function without wrapper was handed out";
+			break;
+		case NOTE_EXPORT_TABLE:
+			if (!coverage_table_name(note->text))
+				why = "an unknown export table was handed out";
+			break;
+		case NOTE_SECOND_DRIVER:
+			why = "a second driver library was used";
+			break;
+		case NOTE_PASS_THROUGH:
+			why = "calls passed unclassified";
+			break;
+		case NOTE_LOST:
+			why = "records were lost";
+			break;
+		case NOTE_ERROR:
+			why = "slipstream failed in the program";
+			break;
+		default:
+			break;
+		}
+		if (why)
+			report_text_list_add(&report->reasons,
+					     memory_format("%s: %s", why, note->text));
+	}
+}
+
+void coverage_find_reasons(struct report *report)
+{
+	uint64_t dropped = 0;
+
+	for (size_t i = 0; i < report->blind.count; i++)
+		report_text_list_add(&report->reasons,
+				     memory_copy((const char *)report->blind.items[i]));
+	for (size_t i = 0; i < report->problems.count; i++)
+		report_text_list_add(&report->reasons,
+				     memory_format("damaged record file %s",
+						   (const char *)report->problems.items[i]));
+	for (size_t i = 0; i < report->process_count; i++)
+		if (__builtin_add_overflow(dropped, report->processes[i].file->header->dropped,
+					   &dropped))
+			dropped = UINT64_MAX;
+	if (dropped)
+		report_text_list_add(
+			&report->reasons,
+			memory_format("%" PRIu64 " records could not be written", dropped));
+	find_in_notes(report);
+
+	/* A thunk counts but cannot classify: no doubt as long as nobody called it. */
+	for (size_t i = 0; i < report->functions.count; i++) {
+		const struct report_function *function = report->functions.items[i];
+
+		if (!function->wrapped && function->calls)
+			report_text_list_add(&report->reasons,
+					     memory_format("unwrapped function called: %s (%" PRIu64
+							   " calls)",
+							   function->name, function->calls));
+	}
+}

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: MIT
+/* Coverage: what the report may have missed, and whether "nothing found" may be believed. */
+#ifndef SLIPSTREAM_TOOLS_COVERAGE_H
+#define SLIPSTREAM_TOOLS_COVERAGE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct report;
+struct report_note;
+
+/* Fills report->reasons from everything else in it; called once, by report_finish(). */
+void coverage_find_reasons(struct report *report);
+
+/* The name cudart's own start-up tables are known by, NULL for any other. `id`: as in a
+ * NOTE_EXPORT_TABLE. */
+const char *coverage_table_name(const char *id);
+
+#endif

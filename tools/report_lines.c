@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Report, lines (report_lines.h). Called by the text writers only.
+ */
+#include "report_lines.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+
+#include "memory.h"
+#include "text.h"
+
+/* Cuts `text` to `width` columns, the last three being dots. */
+static void cut(char *text, size_t width)
+{
+	size_t columns = 0;
+	char *end = text;
+
+	if (!width || text_columns(text) <= width)
+		return;
+	for (; *end; end++)
+		if (((unsigned char)*end & 0xc0) != 0x80 &&
+		    columns++ == (width > 3 ? width - 3 : 0))
+			break;
+	*end = '\0';
+}
+
+void lines_add(const struct lines *lines, enum line_look look, const char *format, ...)
+{
+	static const char *const codes[] = {
+		[LINE_PLAIN] = "",
+		[LINE_HEADING] = "\033[1;4m",
+		[LINE_STRONG] = "\033[1m",
+		[LINE_WARNING] = "\033[33m",
+	};
+	_cleanup_free_ char *text = NULL;
+	const char *dots = "";
+	va_list arguments;
+	int length;
+
+	va_start(arguments, format);
+	length = vasprintf(&text, format, arguments);
+	va_end(arguments);
+	if (length < 0)
+		text = memory_check(NULL);
+	cut(text, lines->style->width);
+	if (strlen(text) < (size_t)length)
+		dots = "...";
+	if (lines->style->colour && look != LINE_PLAIN)
+		(void)fprintf(lines->out, "%s%s%s\033[0m\n", codes[look], text, dots);
+	else
+		(void)fprintf(lines->out, "%s%s\n", text, dots);
+}
+
+void lines_add_more(const struct lines *lines, const char *indent, size_t shown, size_t all,
+		    const char *what)
+{
+	if (all > shown)
+		lines_add(lines, LINE_PLAIN, "%s(%zu more %s%s)", indent, all - shown, what,
+			  plural(all - shown));
+}
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash && slash[1] ? slash + 1 : path;
+}
+
+static void add_native(const struct lines *lines, const struct report_frame *frame,
+		       const char *indent)
+{
+	_cleanup_free_ char *function =
+		text_printable(frame->function ? frame->function : "", false);
+	_cleanup_free_ char *file = text_printable(frame->file ? frame->file : "", false);
+	_cleanup_free_ char *module =
+		text_printable(frame->module ? base_name(frame->module) : "", false);
+	const char *inlined = frame->inlined ? " (inlined)" : "";
+
+	if (*file)
+		lines_add(lines, LINE_PLAIN, "%s%s:%" PRIu32 "  %s%s", indent, file, frame->line,
+			  *function ? function : "?", inlined);
+	else if (*function)
+		lines_add(lines, LINE_PLAIN, "%s%s+0x%" PRIx64 "  %s%s", indent, module,
+			  frame->offset, function, inlined);
+	else if (*module)
+		lines_add(lines, LINE_PLAIN, "%s%s+0x%" PRIx64, indent, module, frame->offset);
+	else
+		lines_add(lines, LINE_PLAIN, "%s0x%" PRIx64 "  (in no known module)", indent,
+			  frame->offset);
+}
+
+void lines_add_site(const struct lines *lines, struct report *report, struct report_site *site,
+		    const char *indent, size_t depth)
+{
+	size_t shown = depth && site->python_count > depth ? depth : site->python_count;
+
+	report_site_symbolize(report, site);
+	for (size_t i = 0; i < shown; i++) {
+		const struct report_python_frame *frame = &site->python[i];
+		_cleanup_free_ char *file = text_printable(frame->file ? frame->file : "?", false);
+		_cleanup_free_ char *function =
+			text_printable(frame->function ? frame->function : "?", false);
+
+		if (frame->line)
+			lines_add(lines, LINE_PLAIN, "%s%s:%" PRId32 "  %s (Python)", indent, file,
+				  frame->line, function);
+		else
+			lines_add(lines, LINE_PLAIN, "%s%s  %s (Python)", indent, file, function);
+	}
+	lines_add_more(lines, indent, shown, site->python_count, "Python frame");
+
+	shown = depth && site->frame_count > depth ? depth : site->frame_count;
+	for (size_t i = 0; i < shown; i++)
+		add_native(lines, &site->frames[i], indent);
+	lines_add_more(lines, indent, shown, site->frame_count, "frame");
+}

@@ -1,0 +1,384 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Report, text: what a person wants to see first comes first. Implicit synchronizations ranked by
+ * blocked time, then device-side serialization, then explicit waits, then coverage. Called by
+ * report_output_write().
+ */
+#include <inttypes.h>
+
+#include "memory.h"
+#include "report_lines.h"
+#include "text.h"
+
+#define SITES_SHOWN  3 /* call sites of one entry, unless there is no limit */
+#define WAITED_SHOWN 3
+#define DEPTH_SHOWN  6 /* frames of one site */
+
+static size_t at_most(const struct lines *lines, size_t count, size_t most)
+{
+	return lines->style->limit && count > most ? most : count;
+}
+
+static bool is_in(const struct report_sync *sync, uint32_t class, bool allowed)
+{
+	return sync->class == class && sync->allowed == allowed;
+}
+
+static void add_memory(const struct lines *lines, const struct report_sync *sync)
+{
+	for (size_t i = 0; i < sync->memory.count; i++) {
+		const struct report_memory *memory = sync->memory.items[i];
+		_cleanup_free_ char *kinds = NULL;
+		char bytes[TEXT_FIGURE];
+
+		if (memory->source && memory->destination)
+			kinds = memory_format("%s to %s", report_memory_kind(memory->source),
+					      report_memory_kind(memory->destination));
+		else if (memory->source || memory->destination)
+			kinds = memory_format(
+				"%s", report_memory_kind(memory->source | memory->destination));
+		else if (memory->bytes)
+			kinds = memory_copy("no operand known");
+		else
+			continue;
+		lines_add(lines, LINE_PLAIN, "      memory: %s, %" PRIu64 " call%s, %s", kinds,
+			  memory->count, plural(memory->count), text_bytes(memory->bytes, bytes));
+	}
+}
+
+static void add_waited(const struct lines *lines, const struct report *report,
+		       const struct report_sync *sync)
+{
+	size_t shown = at_most(lines, sync->waited.count, WAITED_SHOWN);
+
+	for (size_t i = 0; i < shown; i++) {
+		const struct report_waited *waited = sync->waited.items[i];
+		_cleanup_free_ char *name =
+			waited->name ? text_printable(waited->name, false) : NULL;
+		_cleanup_free_ char *stream = NULL, *process = NULL;
+		char blocked[TEXT_FIGURE];
+
+		if (waited->stream)
+			stream = memory_format("%s stream %" PRIu64,
+					       report_stream_kind(waited->stream_kind),
+					       waited->stream);
+		else
+			stream =
+				memory_format("%s stream", report_stream_kind(waited->stream_kind));
+		process = report->process_count > 1
+				  ? memory_format(" in process %" PRIu32, waited->pid)
+				  : memory_copy("");
+		lines_add(lines, LINE_PLAIN,
+			  "      waited for: %s of context %" PRIu64 "%s, %s%s%s (%s), %" PRIu64
+			  " call%s, %s",
+			  stream, waited->context, process, report_operation(waited->operation),
+			  name ? " " : "", name ? name : "",
+			  waited->certain ? "certain" : "candidate", waited->count,
+			  plural(waited->count), text_ns(waited->blocked_ns, blocked));
+	}
+	lines_add_more(lines, "      ", shown, sync->waited.count, "candidate");
+}
+
+static void add_uses(const struct lines *lines, struct report *report,
+		     const struct report_sync *sync)
+{
+	size_t shown = at_most(lines, sync->uses.count, SITES_SHOWN);
+
+	for (size_t i = 0; i < shown; i++) {
+		const struct report_use *use = sync->uses.items[i];
+		char blocked[TEXT_FIGURE], max[TEXT_FIGURE];
+
+		if (!use->site) {
+			lines_add(lines, LINE_PLAIN,
+				  "      at an unknown site: %" PRIu64 " call%s, %s", use->count,
+				  plural(use->count), text_ns(use->blocked_ns, blocked));
+			continue;
+		}
+		lines_add(lines, LINE_PLAIN,
+			  "      at site %016" PRIx64 ": %" PRIu64 " call%s, %s, longest %s",
+			  use->site->id, use->count, plural(use->count),
+			  text_ns(use->blocked_ns, blocked), text_ns(use->blocked_max, max));
+		lines_add_site(lines, report, use->site, "        ",
+			       lines->style->limit ? DEPTH_SHOWN : 0);
+	}
+	lines_add_more(lines, "      ", shown, sync->uses.count, "call site");
+}
+
+static void add_regions(const struct lines *lines, const struct report_sync *sync)
+{
+	for (size_t i = 0; i < at_most(lines, sync->regions.count, SITES_SHOWN); i++) {
+		const struct report_named *region = sync->regions.items[i];
+		_cleanup_free_ char *name = text_printable(region->name, false);
+		char blocked[TEXT_FIGURE];
+
+		lines_add(lines, LINE_PLAIN, "      region: %s, %" PRIu64 " call%s, %s", name,
+			  region->count, plural(region->count),
+			  text_ns(region->blocked_ns, blocked));
+	}
+}
+
+static const char *idle_words(uint32_t basis)
+{
+	static const char *const words[] = {
+		[IDLE_NONE] = "nothing taken off, the call's own time counts",
+		[IDLE_CALIBRATED] = "idle time from the calibration",
+		[IDLE_MINIMUM] = "idle time is the run's own minimum",
+		[IDLE_DEFAULT] = "idle time is the catalogue's figure",
+	};
+
+	return words[basis];
+}
+
+static void add_idle(const struct lines *lines, const struct report_sync *sync)
+{
+	if (sync->class == WAIT_DEVICE)
+		return;
+	for (uint32_t basis = 0; basis < ARRAY_SIZE(sync->idle_count); basis++)
+		if (sync->idle_count[basis] == sync->count)
+			lines_add(lines, LINE_PLAIN, "      basis: %s", idle_words(basis));
+		else if (sync->idle_count[basis])
+			lines_add(lines, LINE_PLAIN, "      basis: %s (%" PRIu64 " call%s)",
+				  idle_words(basis), sync->idle_count[basis],
+				  plural(sync->idle_count[basis]));
+}
+
+static void add_columns(const struct lines *lines, bool blocked)
+{
+	if (blocked)
+		lines_add(lines, LINE_PLAIN, "  %3s %9s %8s %9s %8s  %s", "#", "blocked", "share",
+			  "longest", "calls", "what");
+	else
+		lines_add(lines, LINE_PLAIN, "  %3s %8s  %s", "#", "calls", "what");
+}
+
+static void add_figures(const struct lines *lines, const struct report *report, size_t rank,
+			uint64_t blocked_ns, uint64_t blocked_max, uint64_t count, bool blocked,
+			const char *what)
+{
+	char total[TEXT_FIGURE], share[TEXT_FIGURE], max[TEXT_FIGURE];
+
+	if (blocked)
+		lines_add(lines, LINE_STRONG, "  %3zu %9s %8s %9s %8" PRIu64 "  %s", rank,
+			  text_ns(blocked_ns, total),
+			  text_share(blocked_ns, report->wall_ns, share), text_ns(blocked_max, max),
+			  count, what);
+	else
+		lines_add(lines, LINE_STRONG, "  %3zu %8" PRIu64 "  %s", rank, count, what);
+}
+
+static void add_sync(const struct lines *lines, struct report *report, size_t rank,
+		     const struct report_sync *sync)
+{
+	_cleanup_free_ char *rule = text_printable(sync->rule, false);
+	_cleanup_free_ char *function = text_printable(sync->function, false);
+	_cleanup_free_ char *cause = text_printable(sync->cause, false);
+	_cleanup_free_ char *what = memory_format("%s in %s", rule, function);
+
+	add_figures(lines, report, rank, sync->blocked_ns, sync->blocked_max, sync->count,
+		    sync->class != WAIT_DEVICE, what);
+	lines_add(lines, LINE_PLAIN, "      cause: %s", cause);
+	add_memory(lines, sync);
+	add_waited(lines, report, sync);
+	add_regions(lines, sync);
+	add_uses(lines, report, sync);
+	add_idle(lines, sync);
+}
+
+static void add_section_by_rule(const struct lines *lines, struct report *report, uint32_t class,
+				bool allowed, size_t count)
+{
+	size_t shown = at_most(lines, count, lines->style->limit), rank = 0;
+
+	for (size_t i = 0; i < report->syncs.count && rank < shown; i++) {
+		const struct report_sync *sync = report->syncs.items[i];
+
+		if (is_in(sync, class, allowed))
+			add_sync(lines, report, ++rank, sync);
+	}
+	lines_add_more(lines, "  ", shown, count, "line");
+}
+
+/* One line of the views by site and by function: the same findings under another key. */
+struct group {
+	struct report_site *site;
+	const char *function;
+	uint64_t count, blocked_ns, blocked_max;
+	size_t order; /* of first appearance; the syncs are ranked, so it breaks ties for good */
+};
+
+static int group_rank(const void *left, const void *right)
+{
+	const struct group *a = left, *b = right;
+
+	if (a->blocked_ns != b->blocked_ns)
+		return a->blocked_ns > b->blocked_ns ? -1 : 1;
+	if (a->count != b->count)
+		return a->count > b->count ? -1 : 1;
+	return a->order < b->order ? -1 : 1;
+}
+
+static void group_add(struct group **groups, size_t *count, size_t *capacity,
+		      struct report_site *site, const char *function, const struct report_use *use)
+{
+	struct group *group = NULL;
+
+	for (size_t i = 0; i < *count && !group; i++)
+		if (function ? !strcmp((*groups)[i].function, function) : (*groups)[i].site == site)
+			group = &(*groups)[i];
+	if (!group) {
+		*groups = memory_grow(*groups, *count, capacity, sizeof(**groups));
+		group = &(*groups)[*count];
+		*group = (struct group){.site = site, .function = function, .order = *count};
+		++*count;
+	}
+	group->count += use->count;
+	group->blocked_ns += use->blocked_ns;
+	if (use->blocked_max > group->blocked_max)
+		group->blocked_max = use->blocked_max;
+}
+
+static void add_group(const struct lines *lines, struct report *report, size_t rank,
+		      const struct group *group, uint32_t class, bool allowed)
+{
+	_cleanup_free_ char *what = NULL;
+
+	if (group->function)
+		what = text_printable(group->function, false);
+	else if (group->site)
+		what = memory_format("site %016" PRIx64, group->site->id);
+	else
+		what = memory_copy("unknown site");
+	add_figures(lines, report, rank, group->blocked_ns, group->blocked_max, group->count,
+		    class != WAIT_DEVICE, what);
+	if (group->site)
+		lines_add_site(lines, report, group->site, "        ",
+			       lines->style->limit ? DEPTH_SHOWN : 0);
+
+	for (size_t i = 0; i < report->syncs.count; i++) {
+		const struct report_sync *sync = report->syncs.items[i];
+		_cleanup_free_ char *rule = text_printable(sync->rule, false);
+		_cleanup_free_ char *function = text_printable(sync->function, false);
+		char blocked[TEXT_FIGURE];
+
+		if (!is_in(sync, class, allowed) ||
+		    (group->function && strcmp(group->function, sync->function)))
+			continue;
+		if (group->function) {
+			lines_add(lines, LINE_PLAIN, "      %s: %" PRIu64 " call%s, %s", rule,
+				  sync->count, plural(sync->count),
+				  text_ns(sync->blocked_ns, blocked));
+			continue;
+		}
+		for (size_t k = 0; k < sync->uses.count; k++) {
+			const struct report_use *use = sync->uses.items[k];
+
+			if (use->site == group->site)
+				lines_add(lines, LINE_PLAIN,
+					  "      %s in %s: %" PRIu64 " call%s, %s", rule, function,
+					  use->count, plural(use->count),
+					  text_ns(use->blocked_ns, blocked));
+		}
+	}
+}
+
+static void add_section_grouped(const struct lines *lines, struct report *report, uint32_t class,
+				bool allowed)
+{
+	_cleanup_free_ struct group *groups = NULL;
+	size_t count = 0, capacity = 0, shown;
+
+	for (size_t i = 0; i < report->syncs.count; i++) {
+		const struct report_sync *sync = report->syncs.items[i];
+
+		if (!is_in(sync, class, allowed))
+			continue;
+		for (size_t k = 0; k < sync->uses.count; k++) {
+			const struct report_use *use = sync->uses.items[k];
+
+			if (lines->style->by == REPORT_BY_FUNCTION)
+				group_add(&groups, &count, &capacity, NULL, sync->function, use);
+			else
+				group_add(&groups, &count, &capacity, use->site, NULL, use);
+		}
+	}
+	if (count)
+		qsort(groups, count, sizeof(*groups), group_rank);
+	shown = at_most(lines, count, lines->style->limit);
+	for (size_t i = 0; i < shown; i++)
+		add_group(lines, report, i + 1, &groups[i], class, allowed);
+	lines_add_more(lines, "  ", shown, count, "line");
+}
+
+static void add_section(const struct lines *lines, struct report *report, uint32_t class,
+			bool allowed, const char *heading, const char *if_none)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < report->syncs.count; i++)
+		count += is_in(report->syncs.items[i], class, allowed);
+	if (!count && !if_none)
+		return;
+	lines_add(lines, LINE_PLAIN, "%s", "");
+	lines_add(lines, LINE_HEADING, "%s", heading);
+	if (!count) {
+		lines_add(lines, LINE_PLAIN, "  %s", if_none);
+		return;
+	}
+	add_columns(lines, class != WAIT_DEVICE);
+	if (lines->style->by == REPORT_BY_RULE)
+		add_section_by_rule(lines, report, class, allowed, count);
+	else
+		add_section_grouped(lines, report, class, allowed);
+}
+
+static void add_summary(const struct lines *lines, const struct report *report)
+{
+	char blocked[TEXT_FIGURE], share[TEXT_FIGURE], wall[TEXT_FIGURE];
+	uint64_t count = 0;
+
+	for (size_t i = 0; i < report->syncs.count; i++) {
+		const struct report_sync *sync = report->syncs.items[i];
+
+		if (sync->class == WAIT_IMPLICIT)
+			count += sync->count;
+	}
+	if (!report->calls)
+		lines_add(lines, LINE_STRONG,
+			  "slipstream: no call of the CUDA driver was seen in %zu process%s",
+			  report->process_count, report->process_count == 1 ? "" : "es");
+	else
+		lines_add(lines, LINE_STRONG,
+			  "slipstream: %" PRIu64
+			  " implicit synchronization%s blocked the program for %s"
+			  " (%s of %s)",
+			  count, plural(count), text_ns(report->implicit_ns, blocked),
+			  text_share(report->implicit_ns, report->wall_ns, share),
+			  text_ns(report->wall_ns, wall));
+	if (report->reasons.count)
+		lines_add(lines, LINE_WARNING,
+			  "slipstream: inconclusive, there may be more (%zu reason%s below)",
+			  report->reasons.count, plural(report->reasons.count));
+}
+
+void report_write_text(struct report *report, const struct report_style *style, FILE *out)
+{
+	struct lines lines = {.out = out, .style = style};
+
+	add_summary(&lines, report);
+	if (report->calls) {
+		add_section(&lines, report, WAIT_IMPLICIT, false, "IMPLICIT SYNCHRONIZATIONS",
+			    "none seen");
+		add_section(&lines, report, WAIT_IMPLICIT, true,
+			    "IMPLICIT SYNCHRONIZATIONS IN AN ALLOWED SCOPE", NULL);
+		add_section(&lines, report, WAIT_DEVICE, false,
+			    "DEVICE SERIALIZATION (the host was not blocked)", NULL);
+		add_section(&lines, report, WAIT_DEVICE, true,
+			    "DEVICE SERIALIZATION IN AN ALLOWED SCOPE", NULL);
+		add_section(&lines, report, WAIT_EXPLICIT, false, "EXPLICIT SYNCHRONIZATIONS",
+			    NULL);
+		add_section(&lines, report, WAIT_EXPLICIT, true,
+			    "EXPLICIT SYNCHRONIZATIONS IN AN ALLOWED SCOPE", NULL);
+	}
+	lines_add_coverage(&lines, report);
+	lines_add_processes(&lines, report);
+}

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Report, text of the last sections: coverage (what was seen, what may have been missed) and the
+ * processes. Called by report_write_text().
+ */
+#include <inttypes.h>
+
+#include "coverage.h"
+#include "memory.h"
+#include "report_lines.h"
+#include "text.h"
+
+static void add_unwrapped(const struct lines *lines, const struct report *report)
+{
+	size_t exported = 0, wrapped = 0, shown = 0, called = 0;
+
+	for (size_t i = 0; i < report->functions.count; i++) {
+		const struct report_function *function = report->functions.items[i];
+
+		exported += function->in_driver;
+		wrapped += function->in_driver && function->wrapped;
+		called += !function->wrapped && function->calls;
+	}
+	lines_add(lines, LINE_PLAIN,
+		  "  calls: %" PRIu64 ", of which %" PRIu64 " on functions without wrapper",
+		  report->calls, report->unwrapped);
+	if (exported)
+		lines_add(lines, LINE_PLAIN, "  driver: %zu exported functions, %zu wrapped",
+			  exported, wrapped);
+	for (size_t i = 0; i < report->functions.count; i++) {
+		const struct report_function *function = report->functions.items[i];
+		_cleanup_free_ char *name = NULL;
+
+		if (function->wrapped || !function->calls)
+			continue;
+		if (lines->style->limit && shown == lines->style->limit)
+			break;
+		name = text_printable(function->name, false);
+		lines_add(lines, LINE_PLAIN, "  counted only: %s, %" PRIu64 " call%s", name,
+			  function->calls, plural(function->calls));
+		shown++;
+	}
+	lines_add_more(lines, "  ", shown, called, "function");
+}
+
+static const char *note_words(uint32_t code)
+{
+	static const char *const words[] = {
+		[NOTE_UNWRAPPED_HANDED_OUT] = "handed out without wrapper",
+		[NOTE_EXPORT_TABLE] = "export table",
+		[NOTE_SECOND_DRIVER] = "second driver library",
+		[NOTE_PASS_THROUGH] = "passed unclassified",
+		[NOTE_LOST] = "lost",
+		[NOTE_PYTHON] = "Python frames",
+		[NOTE_ERROR] = "own failure",
+		[NOTE_CONFIG] = "bad setting",
+		[NOTE_MISSING_SYMBOL] = "called but not in this driver",
+	};
+
+	return code < ARRAY_SIZE(words) && words[code] ? words[code] : "note";
+}
+
+static void add_notes(const struct lines *lines, const struct report *report)
+{
+	size_t shown = report->notes.count;
+
+	if (lines->style->limit && shown > lines->style->limit)
+		shown = lines->style->limit;
+	for (size_t i = 0; i < shown; i++) {
+		const struct report_note *note = report->notes.items[i];
+		const char *table =
+			note->code == NOTE_EXPORT_TABLE ? coverage_table_name(note->text) : NULL;
+		_cleanup_free_ char *text = text_printable(note->text, false);
+
+		lines_add(lines, LINE_PLAIN, "  %s: %s%s%s%s (%" PRIu64 "x)",
+			  note_words(note->code), text, table ? " (" : "", table ? table : "",
+			  table ? ")" : "", note->count);
+	}
+	lines_add_more(lines, "  ", shown, report->notes.count, "note");
+}
+
+static void add_nothing_seen(const struct lines *lines, const struct report *report)
+{
+	if (report->calls)
+		return;
+	if (!report->process_count)
+		lines_add(lines, LINE_PLAIN,
+			  "  likely: the program never loaded libslipstream.so, or was ended "
+			  "before it "
+			  "could record (see slipstream doctor)");
+	else
+		lines_add(lines, LINE_PLAIN,
+			  "  likely: it uses no CUDA, found no libcuda.so.1, or reaches it by a "
+			  "way that "
+			  "cannot be seen (RTLD_DEEPBIND, dlmopen, a child with a cleared "
+			  "environment)");
+}
+
+void lines_add_coverage(const struct lines *lines, const struct report *report)
+{
+	lines_add(lines, LINE_PLAIN, "%s", "");
+	lines_add(lines, LINE_HEADING, "COVERAGE");
+	add_unwrapped(lines, report);
+	add_nothing_seen(lines, report);
+	add_notes(lines, report);
+	for (size_t i = 0; i < report->reasons.count; i++) {
+		_cleanup_free_ char *text = text_printable(report->reasons.items[i], false);
+
+		lines_add(lines, LINE_WARNING, "  inconclusive: %s", text);
+	}
+}
+
+void lines_add_processes(const struct lines *lines, const struct report *report)
+{
+	size_t shown = report->process_count;
+
+	if (report->process_count < 2)
+		return;
+	if (lines->style->limit && shown > lines->style->limit)
+		shown = lines->style->limit;
+	lines_add(lines, LINE_PLAIN, "%s", "");
+	lines_add(lines, LINE_HEADING, "PROCESSES");
+	for (size_t i = 0; i < shown; i++) {
+		const struct report_process *process = &report->processes[i];
+		const struct record_header *header = process->file->header;
+		const char *raw = record_string_text(process->file, header->command);
+		_cleanup_free_ char *command = text_printable(raw ? raw : "?", false);
+		char wall[TEXT_FIGURE], blocked[TEXT_FIGURE];
+
+		lines_add(lines, LINE_PLAIN,
+			  "  %" PRIu32 " %s%s, %s%s, %" PRIu64 " call%s, blocked %s: %s",
+			  header->pid, process->state, header->forked ? " (forked)" : "",
+			  process->end_known || process->end_ns > header->start_ns
+				  ? text_ns(process->end_ns - header->start_ns, wall)
+				  : "unknown time",
+			  process->end_known ? "" : " at least", process->calls,
+			  plural(process->calls), text_ns(process->implicit_ns, blocked), command);
+	}
+	if (report->process_count > shown)
+		lines_add(lines, LINE_PLAIN, "  (%zu more processes)",
+			  report->process_count - shown);
+}

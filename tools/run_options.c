@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Run, settings: shim/options.def as command-line options. Values are checked here too, since a bad
+ * one in the environment of a started program could only be complained about. Called by run; the
+ * shim reads the same table.
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <limits.h>
+
+#include "command.h"
+#include "memory.h"
+#include "run.h"
+
+enum option_kind { MODE, STRING, BOOL, UINT, NS };
+
+static const struct setting {
+	const char *variable; /* without SLIPSTREAM_ */
+	enum option_kind kind;
+	const char *standard, *unit, *help;
+} settings[] = {
+#define OPTION(variable, field, kind, standard, unit, help) {#variable, kind, standard, unit, help},
+#include "options.def"
+#undef OPTION
+};
+
+#define SETTING_COUNT ARRAY_SIZE(settings)
+#define KEY_FIRST     0x200
+
+static struct argp_option options[SETTING_COUNT + 1];
+static char *values[SETTING_COUNT]; /* as given, checked; NULL: not given */
+
+static bool is_listed(const char *list, const char *value)
+{
+	size_t length = strlen(value);
+
+	while (*list) {
+		size_t word = strcspn(list, "|");
+
+		if (word == length && !strncmp(list, value, length))
+			return true;
+		list += word;
+		list += *list == '|';
+	}
+	return false;
+}
+
+static bool is_number(const char *text, size_t length)
+{
+	if (!length || length > 18)
+		return false;
+	for (size_t i = 0; i < length; i++)
+		if (!isdigit((unsigned char)text[i]))
+			return false;
+	return true;
+}
+
+static bool is_time(const char *text)
+{
+	static const char *const units[] = {"", "ns", "us", "ms", "s"};
+	size_t digits = strspn(text, "0123456789");
+
+	if (!is_number(text, digits))
+		return false;
+	for (size_t i = 0; i < ARRAY_SIZE(units); i++)
+		if (!strcmp(text + digits, units[i]))
+			return true;
+	return false;
+}
+
+/* "frames, 1 to 64" in the help: the table has no column for it. */
+static bool is_in_range(const struct setting *setting, const char *text)
+{
+	const char *range = strstr(setting->help, " to ");
+	unsigned long low, high, value = strtoul(text, NULL, 10);
+
+	if (!range)
+		return true;
+	while (range > setting->help && isdigit((unsigned char)range[-1]))
+		range--;
+	if (sscanf(range, "%lu to %lu", &low, &high) != 2)
+		return true;
+	return value >= low && value <= high;
+}
+
+static void check(const struct setting *setting, const char *name, const char *value)
+{
+	bool good = true;
+
+	switch (setting->kind) {
+	case MODE:
+	case BOOL:
+		good = is_listed(setting->unit, value);
+		break;
+	case UINT:
+		good = is_number(value, strlen(value)) && is_in_range(setting, value);
+		break;
+	case NS:
+		good = is_time(value);
+		break;
+	case STRING:
+		good = *value;
+		break;
+	}
+	if (!good)
+		command_fail(EXIT_RUN, "--%s needs %s (%s), not '%s'", name, setting->unit,
+			     setting->help, value);
+}
+
+/* The program may change its folder before the library reads the setting. */
+static char *absolute(const char *path)
+{
+	char folder[PATH_MAX];
+
+	if (path[0] == '/' || !getcwd(folder, sizeof(folder)))
+		return memory_copy(path);
+	return memory_format("%s/%s", folder, path);
+}
+
+static error_t parse(int key, char *argument, struct argp_state *state)
+{
+	size_t i = (size_t)(key - KEY_FIRST);
+	const char *value;
+
+	(void)state;
+	if (key < KEY_FIRST || i >= SETTING_COUNT)
+		return ARGP_ERR_UNKNOWN;
+	value = argument ? argument : "on"; /* only BOOL may go without */
+	check(&settings[i], options[i].name, value);
+	free(values[i]);
+	values[i] = settings[i].kind == STRING ? absolute(value) : memory_copy(value);
+	if (settings[i].kind == STRING && !strcmp(settings[i].unit, "file") &&
+	    access(values[i], R_OK) < 0)
+		command_fail(EXIT_RUN, "--%s: %s: %s", options[i].name, value, strerror(errno));
+	return 0;
+}
+
+struct argp run_options_argp = {.options = options, .parser = parse};
+
+static const char *placeholder(const struct setting *setting)
+{
+	switch (setting->kind) {
+	case STRING:
+		return strcmp(setting->unit, "folder") ? "FILE" : "DIR";
+	case UINT:
+		return "N";
+	case NS:
+		return "TIME";
+	default:
+		return setting->unit;
+	}
+}
+
+void run_options_init(void)
+{
+	for (size_t i = 0; i < SETTING_COUNT; i++) {
+		char *name = memory_copy(settings[i].variable);
+
+		for (char *c = name; *c; c++)
+			*c = *c == '_' ? '-' : (char)tolower((unsigned char)*c);
+		options[i] = (struct argp_option){
+			.name = name,
+			.key = KEY_FIRST + (int)i,
+			.arg = placeholder(&settings[i]),
+			.flags = settings[i].kind == BOOL ? OPTION_ARG_OPTIONAL : 0,
+			.doc = settings[i].standard
+				       ? memory_format("%s%s (default %s)", settings[i].help,
+						       settings[i].kind == NS ? "; ns, us, ms or s"
+									      : "",
+						       settings[i].standard)
+				       : settings[i].help,
+			.group = 20,
+		};
+	}
+}
+
+void run_options_export(void)
+{
+	for (size_t i = 0; i < SETTING_COUNT; i++) {
+		_cleanup_free_ char *variable = NULL;
+
+		if (!values[i])
+			continue;
+		variable = memory_format("SLIPSTREAM_%s", settings[i].variable);
+		if (setenv(variable, values[i], 1) < 0)
+			command_fail(EXIT_RUN, "out of memory");
+	}
+}
+
+const char *run_options_out(void)
+{
+	const char *variable = getenv("SLIPSTREAM_OUT");
+
+	for (size_t i = 0; i < SETTING_COUNT; i++)
+		if (values[i] && !strcmp(settings[i].variable, "OUT"))
+			return values[i];
+	return variable && *variable ? variable : NULL;
+}

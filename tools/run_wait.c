@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Run, wait: starts the program in our own process group, so that the terminal and the shell treat
+ * both as one job, passes on signals sent to us alone, stops when it stops, ends as it ends. Called
+ * by run.
+ *
+ * Signals are taken by sigwaitinfo(), never by handlers. A signal from the terminal (SI_KERNEL)
+ * reached the program as well and is not passed on, nor is one that the program sent itself.
+ * Signals that were ignored when we started stay ignored in both (nohup).
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+#include "memory.h"
+#include "run.h"
+
+/* What the program must find as we found it. */
+struct inherited {
+	sigset_t mask;
+	struct sigaction child;
+};
+
+static bool is_fault(int number)
+{
+	return number == SIGSEGV || number == SIGBUS || number == SIGFPE || number == SIGILL ||
+	       number == SIGTRAP || number == SIGSYS || number == SIGABRT;
+}
+
+/* Every signal that could be meant for the program, less those we ignore, whose senders expect
+ * nothing. */
+static void choose_signals(sigset_t *ret_set)
+{
+	(void)sigemptyset(ret_set);
+	for (int number = 1; number <= SIGRTMAX; number++) {
+		struct sigaction action;
+
+		if (is_fault(number) || number == SIGKILL || number == SIGSTOP ||
+		    number == SIGCHLD || number == SIGPIPE ||
+		    sigaction(number, NULL, &action) < 0 || action.sa_handler == SIG_IGN)
+			continue;
+		(void)sigaddset(ret_set, number);
+	}
+	(void)sigaddset(ret_set, SIGCHLD);
+}
+
+static void start(char **arguments, const struct inherited *inherited, int error_pipe)
+{
+	int error;
+
+	(void)sigaction(SIGCHLD, &inherited->child, NULL);
+	(void)sigprocmask(SIG_SETMASK, &inherited->mask, NULL);
+	(void)execvp(arguments[0], arguments);
+	error = errno;
+	while (write(error_pipe, &error, sizeof(error)) < 0 && errno == EINTR)
+		;
+	_exit(125);
+}
+
+static void pass_on(pid_t pid, const siginfo_t *info)
+{
+	if (info->si_code == SI_KERNEL || info->si_pid == pid)
+		return;
+	if (info->si_code == SI_QUEUE)
+		(void)sigqueue(pid, info->si_signo, info->si_value);
+	else
+		(void)kill(pid, info->si_signo);
+}
+
+/* True: the program has ended. */
+static bool look(pid_t pid, int *ret_status)
+{
+	int status;
+	pid_t found;
+
+	/* Other children can only be ones that a caller left us by exec; they are reaped and
+	 * forgotten. */
+	while ((found = waitpid(-1, &status, WNOHANG | WUNTRACED)) > 0) {
+		if (found != pid)
+			continue;
+		if (!WIFSTOPPED(status)) {
+			*ret_status = status;
+			return true;
+		}
+		/* The shell waits for us: stop too, uncatchably. Whoever continues the job
+		 * continues both, or us, and we it. */
+		(void)raise(SIGSTOP);
+	}
+	return false;
+}
+
+static void drop_pending(const sigset_t *signals)
+{
+	static const struct timespec now = {0};
+
+	while (sigtimedwait(signals, NULL, &now) > 0 || errno == EINTR)
+		errno = 0;
+}
+
+int run_wait(char **arguments, struct run_end *ret_end)
+{
+	struct sigaction standard = {.sa_handler = SIG_DFL};
+	struct run_end end = {0};
+	struct inherited inherited;
+	sigset_t signals;
+	int ends[2], error;
+
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return -errno;
+	choose_signals(&signals);
+	(void)sigaction(SIGCHLD, &standard, &inherited.child);
+	(void)sigprocmask(SIG_BLOCK, &signals, &inherited.mask);
+
+	end.pid = fork();
+	if (end.pid < 0) {
+		error = errno;
+		(void)sigprocmask(SIG_SETMASK, &inherited.mask, NULL);
+		(void)close(ends[0]);
+		(void)close(ends[1]);
+		return -error;
+	}
+	if (!end.pid)
+		start(arguments, &inherited, ends[1]);
+	(void)close(ends[1]);
+
+	for (;;) {
+		siginfo_t info;
+
+		if (look(end.pid, &end.wait_status))
+			break;
+		if (sigwaitinfo(&signals, &info) < 0)
+			continue;
+		if (info.si_signo != SIGCHLD)
+			pass_on(end.pid, &info);
+	}
+	while (read(ends[0], &end.exec_error, sizeof(end.exec_error)) < 0 && errno == EINTR)
+		;
+	(void)close(ends[0]);
+
+	/* The interrupt that ended the program is not meant to cut the report short; the next one
+	 * is. */
+	drop_pending(&signals);
+	(void)sigprocmask(SIG_SETMASK, &inherited.mask, NULL);
+	*ret_end = end;
+	return 0;
+}
+
+void run_end_alike(int wait_status)
+{
+	struct sigaction standard = {.sa_handler = SIG_DFL};
+	struct rlimit none = {0};
+	sigset_t only;
+	int number;
+
+	if (WIFEXITED(wait_status))
+		exit(WEXITSTATUS(wait_status));
+
+	/* The program left its core dump, if any was wanted; ours would hide it. */
+	number = WTERMSIG(wait_status);
+	(void)fflush(NULL);
+	(void)setrlimit(RLIMIT_CORE, &none);
+	(void)prctl(PR_SET_DUMPABLE, 0);
+	(void)sigaction(number, &standard, NULL);
+	(void)sigemptyset(&only);
+	(void)sigaddset(&only, number);
+	(void)sigprocmask(SIG_UNBLOCK, &only, NULL);
+	(void)raise(number);
+	_exit(128 +
+	      number); /* a signal that does not end a process cannot have ended one; be safe */
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: MIT
+/*
+ * slipstream: the one command. Finds the sub-command in a table and hands over; parts that need
+ * libraries this command must start without are separate programs that it executes.
+ */
+#include <errno.h>
+#include <fcntl.h>
+
+#include "command.h"
+#include "memory.h"
+#include "place.h"
+
+static const struct command {
+	const char *name;
+	int (*main)(int argc, char **argv); /* NULL: the program slipstream-NAME */
+	int usage_status;
+	const char *summary;
+} commands[] = {
+	{"run", command_run, EXIT_RUN, "run a program and report its synchronizations"},
+	{"report", command_report, EXIT_USAGE, "report on record files left by a run"},
+	{"doctor", command_doctor, EXIT_USAGE, "say what this machine and build can do"},
+	{"calibrate", NULL, EXIT_USAGE, "measure what blocks on the present driver"},
+};
+
+/*
+ * Descriptors 0 to 2 that the caller closed would be given to the first files opened here, and a
+ * message for stderr would land in one of them. The placeholders close on exec, so the program
+ * under test finds them closed as the caller left them.
+ */
+static void hold_standard_descriptors(void)
+{
+	int descriptor;
+
+	do
+		descriptor = open("/dev/null", O_RDWR | O_CLOEXEC);
+	while (descriptor >= 0 && descriptor <= STDERR_FILENO);
+	if (descriptor >= 0)
+		(void)close(descriptor);
+}
+
+static void print_help(FILE *out)
+{
+	(void)fputs("Usage: slipstream COMMAND [OPTION...]\n"
+		    "Name every implicit synchronization of a CUDA program and its cost.\n\n",
+		    out);
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
+		(void)fprintf(out, "  %-10s %s\n", commands[i].name, commands[i].summary);
+	(void)fputs("\n      --help     give this help list\n"
+		    "      --version  print the version\n\n"
+		    "slipstream COMMAND --help tells the options of a command.\n",
+		    out);
+}
+
+static int hand_over(const struct command *command, int argc, char **argv)
+{
+	_cleanup_free_ char *name = memory_format("slipstream-%s", command->name);
+	_cleanup_free_ char *path = NULL;
+
+	(void)argc;
+	path = place_program(command->name, name);
+	if (!path)
+		command_fail(EXIT_FAILURE, "%s is not part of this build", name);
+	argv[0] = name;
+	(void)execv(path, argv);
+	command_fail(EXIT_FAILURE, "cannot start %s: %s", path, strerror(errno));
+}
+
+int main(int argc, char **argv)
+{
+	hold_standard_descriptors();
+	if (argc < 2)
+		command_fail(EXIT_USAGE, "no command given (try --help)");
+	if (!strcmp(argv[1], "--version")) {
+		(void)puts("slipstream " SLIPSTREAM_VERSION);
+		return fflush(stdout) ? EXIT_FAILURE : EXIT_SUCCESS;
+	}
+	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
+		print_help(stdout);
+		return fflush(stdout) ? EXIT_FAILURE : EXIT_SUCCESS;
+	}
+
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
+		if (strcmp(argv[1], commands[i].name))
+			continue;
+		command_name = memory_format("slipstream %s", commands[i].name);
+		command_usage_status = commands[i].usage_status;
+		if (commands[i].usage_status == EXIT_RUN)
+			command_failure_status = EXIT_RUN;
+		if (!commands[i].main)
+			return hand_over(&commands[i], argc - 1, argv + 1);
+		return commands[i].main(argc - 1, argv + 1);
+	}
+	command_fail(EXIT_USAGE, "unknown %s %s (try --help)",
+		     argv[1][0] == '-' ? "option" : "command", argv[1]);
+}
