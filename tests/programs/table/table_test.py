@@ -1,0 +1,142 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""The table test: every call of the measured table, for each kind of stream that a kernel is pending on, is classified right.
+
+    table_test.py --slipstream PATH --program PATH [--driver DIR] [--cell NAME] [--keep DIR]
+
+A cell that waits must give exactly one finding of its rule, of at least half the kernel, that names the kernel and its stream as
+what was waited for. A cell that does not wait must give no implicit finding (but for the call's own cost, pinning for one).
+"""
+import argparse
+import concurrent.futures
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+KERNEL_NS = 2_000_000
+STREAMS = ("null", "blocking", "non-blocking")
+# What the stream is called in a report.
+KIND = {"null": "legacy", "blocking": "blocking", "non-blocking": "non-blocking"}
+# Rules that say what a call itself costs, not what it waits for: they may appear in any cell.
+OWN_COST = {
+    "pinning", "registering", "device-alloc", "module-load", "lazy-load", "function-load", "context-create", "driver-lock",
+}
+
+HTOD, HTOD_ASYNC = "cuMemcpyHtoD_v2", "cuMemcpyHtoDAsync_v2"
+DTOH, DTOH_ASYNC = "cuMemcpyDtoH_v2", "cuMemcpyDtoHAsync_v2"
+ALL = STREAMS
+JOINED = ("null", "blocking")
+OWN = ("non-blocking",)  # the asynchronous copies go to the non-blocking stream
+NEVER = ()
+
+# cell: (function, rule, streams for which it waits)
+CELLS = {
+    "htod-pageable-4k": (HTOD, "pageable-h2d", JOINED),
+    "htod-pageable-1m": (HTOD, "pageable-h2d", JOINED),
+    "htod-pinned-1m": (HTOD, "pinned-h2d", JOINED),
+    "dtoh-pageable-4k": (DTOH, "d2h", JOINED),
+    "dtod-1m": ("cuMemcpyDtoD_v2", None, NEVER),
+    "memset-device-1m": ("cuMemsetD8_v2", None, NEVER),
+    "memset-pinned-1m": ("cuMemsetD8_v2", "memset-host", JOINED),
+    "htod-async-pageable-4k": (HTOD_ASYNC, None, NEVER),
+    "htod-async-pageable-1m": (HTOD_ASYNC, None, NEVER),
+    "htod-async-pageable-16m": (HTOD_ASYNC, "pageable-h2d-async", OWN),
+    "dtoh-async-pageable-4k": (DTOH_ASYNC, "pageable-d2h-async", OWN),
+    "dtoh-async-pageable-1m": (DTOH_ASYNC, "pageable-d2h-async", OWN),
+    "htod-async-pinned-1m": (HTOD_ASYNC, None, NEVER),
+    "mem-alloc-1m": ("cuMemAlloc_v2", None, NEVER),
+    "mem-free-1m": ("cuMemFree_v2", "free-drains-device", ALL),
+    "mem-alloc-256m": ("cuMemAlloc_v2", None, NEVER),
+    "host-alloc-1m": ("cuMemHostAlloc", None, NEVER),
+    "host-free-1m": ("cuMemFreeHost", "host-free-drains-device", ALL),
+    "host-register-1m": ("cuMemHostRegister_v2", None, NEVER),
+    "host-unregister-1m": ("cuMemHostUnregister", "unregister-drains-device", ALL),
+    "stream-create": ("cuStreamCreate", None, NEVER),
+    "stream-destroy": ("cuStreamDestroy_v2", None, NEVER),
+    "event-create": ("cuEventCreate", None, NEVER),
+    "event-destroy": ("cuEventDestroy_v2", None, NEVER),
+    "launch-null": ("cuLaunchKernel", None, NEVER),
+    "stack-limit": ("cuCtxSetLimit", "stack-limit", ALL),
+    "pointer-attribute": ("cuPointerGetAttribute", None, NEVER),
+}
+
+
+def judge(report, cell, stream):
+    """What is wrong with the report of one cell, as lines; none if it is right."""
+    function, rule, waits = CELLS[cell]
+    found = [
+        sync for sync in report["syncs"]
+        if sync["function"] == function and sync["class"] == "implicit" and sync["rule"] not in OWN_COST
+    ]
+    text = "; ".join(f"{sync['rule']} x{sync['count']} {sync['blocked_max_ns'] / 1000:.0f} us" for sync in found) or "nothing"
+    if stream not in waits:
+        return [f"does not wait, but the report has {text}"] if found else []
+    # Idle runs of the call are no waits: whatever they left is shorter than half the kernel.
+    long = [sync for sync in found if sync["blocked_max_ns"] >= KERNEL_NS // 2]
+    if len(long) != 1 or len(found) != 1:
+        return [f"waits by {rule}: one finding expected, the report has {text}"]
+    sync, faults = long[0], []
+    if sync["rule"] != rule:
+        faults.append(f"rule {sync['rule']} instead of {rule}")
+    if sync["count"] != 1:
+        faults.append(f"{sync['count']} waits instead of 1")
+    candidates = [(one["stream_kind"], one["operation"], one["name"]) for one in sync["waited_for"]]
+    if (KIND[stream], "kernel", "spin") not in candidates:
+        faults.append(f"waited for {candidates}, not for kernel spin on the {KIND[stream]} stream")
+    return faults
+
+
+def run_cell(options, cell, stream):
+    with tempfile.TemporaryDirectory() as folder:
+        output = os.path.join(options.keep or folder, f"{cell}.{stream}.json")
+        command = [options.slipstream, "run", "--json", output, "--output", os.devnull]
+        if options.driver:
+            command += ["--driver", options.driver]
+        command += ["--", options.program, cell, stream]
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("SLIPSTREAM_")}
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment, check=False)
+        except subprocess.TimeoutExpired:
+            return ["no end within 120 s"], ""
+        if done.returncode:
+            return [f"status {done.returncode}: {done.stderr.strip()[-300:]}"], ""
+        try:
+            with open(output, encoding="utf-8") as file:
+                report = json.load(file)
+        except (OSError, ValueError) as error:
+            return [f"no report: {error}"], done.stdout.strip()
+        return judge(report, cell, stream), done.stdout.strip()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--slipstream", required=True)
+    parser.add_argument("--program", required=True)
+    parser.add_argument("--driver", help="folder of the driver to use (the simulated one)")
+    parser.add_argument("--cell", action="append", help="only this cell")
+    parser.add_argument("--keep", help="folder for the reports")
+    parser.add_argument("--jobs", type=int, default=1, help="cells at a time; more than one disturbs the times")
+    options = parser.parse_args()
+    unknown = set(options.cell or ()) - set(CELLS)
+    if unknown:
+        parser.error(f"no such cell: {', '.join(sorted(unknown))}")
+    if options.keep:
+        os.makedirs(options.keep, exist_ok=True)
+
+    work = [(cell, stream) for cell in options.cell or CELLS for stream in STREAMS]
+    failed = 0
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        results = pool.map(lambda one: run_cell(options, *one), work)
+        for (cell, stream), (faults, times) in zip(work, results):
+            times = " / ".join(times.split()) or "-"
+            print(f"{'FAIL' if faults else 'ok':4} {cell:24} {stream:13} {times} us" + "".join(f"\n     {line}" for line in faults),
+                  flush=True)
+            failed += bool(faults)
+    print(f"{len(work) - failed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
