@@ -172,6 +172,7 @@ class Rule:
     scope: str
     when: str
     place: Place
+    condition: str = ""  # `when` in words, for the page
     own_cost: bool = False
     minimum_ns: int = 0
     text: str = ""
@@ -608,6 +609,7 @@ def _rule(place, slug, values, number):
                 reader.choice("scope", SCOPES, None), reader.take("when", "text", ""), place)
     rule.own_cost = reader.take("own_cost", "flag", False)
     rule.minimum_ns = reader.take("minimum_ns", "count", 0)
+    rule.condition = reader.take("condition", "text", "")
     rule.text = reader.take("text", "text", "")
     rule.fix = reader.take("fix", "text", "")
     rule.sources = reader.take("sources", "text", "")
@@ -617,6 +619,8 @@ def _rule(place, slug, values, number):
         when_to_c(rule.when)
     except ValueError as error:
         raise reader.error("when", str(error)) from error
+    if (rule.when == "true") != (rule.condition == ""):
+        raise reader.error("condition", "missing: say `when` in words" if rule.condition == "" else "given, but `when` is true")
     if rule.own_cost and rule.scope != "host":
         raise reader.error("own_cost", f"needs scope host, is {rule.scope}")
     return rule
@@ -773,8 +777,10 @@ def main():
         catalogue = load(arguments.catalogue)
         exports = catalogue.exports(prototypes)
         names = catalogue.names(prototypes)
-        for row in catalogue.without_prototype(prototypes):
-            print(f"{row.place.file}:{row.place.line}: {row.name}: note: not in this cuda.h, row unused", file=sys.stderr)
+        unused = catalogue.without_prototype(prototypes)
+        if unused:
+            print(f"catalogue: note: cuda.h {prototypes.cuda_version} has no function for {len(unused)} rows: "
+                  f"{' '.join(row.name for row in unused)}", file=sys.stderr)
         if catalogue.unknown:
             print(f"catalogue: note: cuda.h {prototypes.cuda_version} is newer than the catalogue; left without wrapper: "
                   f"{' '.join(catalogue.unknown)}", file=sys.stderr)
