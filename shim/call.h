@@ -88,6 +88,7 @@ struct call {
 	uint64_t event_record;     /* what the event had recorded at entry */
 	uint64_t freed_address, freed_bytes; /* range taken out by state_freeing(); bytes 0: none */
 	uint32_t freed_kind, freed_flags;
+	uint32_t name;             /* string id of what this call submits: kernel, kind of copy */
 
 	/* Time: raw clock ticks (see clock.h), and ns once sync_after() converted them. */
 	uint64_t entered, left;

@@ -38,6 +38,8 @@ void state_event_created(struct call *call, CUevent event, unsigned int flags);
 void state_event_destroying(struct call *call, CUevent event);
 void state_event_recorded(struct call *call, CUevent event);
 void state_event_waited(struct call *call, CUevent event); /* cuStreamWaitEvent */
+/* Something the shim cannot see records this event (graph node, launch attribute, another process): it proves nothing, for good. */
+void state_event_foreign(struct call *call, CUevent event);
 
 /* What the host has observed: `result` hooks; only CUDA_SUCCESS proves anything. */
 void state_stream_observed(struct call *call, CUresult result);  /* synchronize or query of call->stream */
@@ -64,7 +66,7 @@ void state_capture_ended(struct call *call, CUstream stream);
 /* `result` hook of cuStreamEndCapture: also ends on the failures after which the stream captures no more. */
 void state_capture_result(struct call *call, CUresult result);
 
-/* SYNC_MEMOPS set on a range or a context. */
+/* SYNC_MEMOPS set on the range with this address; 0: on the current context; UINT64_MAX: the call set something else. */
 void state_sync_memops(struct call *call, uint64_t address);
 
 /* In a forked child, before anything else here: forget everything, locks included. */
