@@ -181,12 +181,13 @@ void config_load(void)
 	int saved = errno;
 
 	problem_count = 0;
+	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
+		if (options[i].fallback)
+			set(&options[i], options[i].fallback);
 	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
 		const struct option *option = &options[i];
 		const char *value = secure_getenv(option->variable);
 
-		if (option->fallback)
-			set(option, option->fallback);
 		if (!value || !*value)
 			continue;
 		if (set(option, value) && in_range())

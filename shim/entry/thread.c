@@ -133,7 +133,11 @@ static void thread_exit(void *data)
 	thread->generation = ENTRY_NO_GENERATION;
 	thread->gone = 1;
 	thread->counters = NULL;
-	if (mine && counters) /* else a block in a file of our parent */
+	if (!mine) /* a block in a file of our parent, if any */
+		return;
+	if (thread->hold == 0)
+		state_thread_exit();
+	if (counters)
 		emit_counters_give_back(counters);
 }
 
@@ -172,6 +176,7 @@ static uint64_t start_child(uint64_t *page)
 	}
 	/* Everything that points into the parent's file is forgotten, before anybody can count. */
 	emit_forked();
+	state_forked();
 	__atomic_store_n(&shared_counters, NULL, __ATOMIC_RELAXED);
 	__atomic_store_n(&entry_thunk_counters, NULL, __ATOMIC_RELAXED);
 	if (__atomic_exchange_n(&opened, 0, __ATOMIC_RELAXED))
