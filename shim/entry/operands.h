@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT
 /*
- * Operands of driver calls that lie in structures and lists: macros that the catalogue's rows name (stream:, source:, destination:, bytes:,
- * subject:, peer:, hook arguments).
+ * Operands of driver calls that lie in structures: what the catalogue's rows name in source:,
+ * destination:, bytes:, subject:, peer: and stream:. Used by the generated wrappers only, before
+ * the driver has looked at the arguments: each takes a NULL pointer, since it is the driver that
+ * refuses it. Macros over inline functions, because cuda.h has two structures of the same fields
+ * for each copy (the 32-bit one of the first version, and the present one), and because an older
+ * cuda.h lacks some of the types altogether.
  *
- * Used by the generated wrappers only, before the real call (hook arguments: after its success). Each may be given a
- * NULL pointer or a count of 0, since the driver, not we, refuses those. They are macros because one row serves several versions of a structure.
+ * An array has no address. It gives 0, which state takes for no operand.
  */
 #ifndef SLIPSTREAM_ENTRY_OPERANDS_H
 #define SLIPSTREAM_ENTRY_OPERANDS_H
@@ -14,27 +17,23 @@
 
 #include <cuda.h>
 
-#include "driver/driver.h"
+/* An address in no range, for a hook whose call changes nothing. */
+#define OPERAND_NOWHERE UINT64_MAX
 
-/* An array has no address: 0. */
-#define OPERAND_BY_TYPE(type, host, device) \
-	((type) == CU_MEMORYTYPE_HOST ? (uint64_t)(uintptr_t)(host) : \
-	 (type) == CU_MEMORYTYPE_DEVICE || (type) == CU_MEMORYTYPE_UNIFIED ? (uint64_t)(device) : 0)
-
-#define OPERAND_SOURCE_2D(copy) \
-	((copy) ? OPERAND_BY_TYPE((copy)->srcMemoryType, (copy)->srcHost, (copy)->srcDevice) : 0)
-#define OPERAND_DESTINATION_2D(copy) \
-	((copy) ? OPERAND_BY_TYPE((copy)->dstMemoryType, (copy)->dstHost, (copy)->dstDevice) : 0)
-#define OPERAND_BYTES_2D(copy) \
-	((copy) ? (uint64_t)(copy)->WidthInBytes * (uint64_t)(copy)->Height : 0)
-
-#define OPERAND_SOURCE_3D(copy)	     OPERAND_SOURCE_2D(copy)
-#define OPERAND_DESTINATION_3D(copy) OPERAND_DESTINATION_2D(copy)
-#define OPERAND_BYTES_3D(copy)	     (OPERAND_BYTES_2D(copy) * ((copy) ? (uint64_t)(copy)->Depth : 0))
-
-/* A batch is shown by its first operation and the sum of its bytes. */
-#define OPERAND_BATCH_FIRST(list, count)   ((list) && (count) ? (uint64_t)(list)[0] : 0)
-#define OPERAND_BATCH_BYTES(sizes, count) operand_sum(sizes, count)
+/* Where an operand of a described copy begins; `offset` bytes into it. */
+static inline uint64_t operand_address(CUmemorytype type, const void *host, uint64_t device,
+				       uint64_t offset)
+{
+	switch (type) {
+	case CU_MEMORYTYPE_HOST:
+		return host ? (uint64_t)(uintptr_t)host + offset : 0;
+	case CU_MEMORYTYPE_DEVICE:
+	case CU_MEMORYTYPE_UNIFIED:
+		return device ? device + offset : 0;
+	default:
+		return 0;
+	}
+}
 
 static inline uint64_t operand_sum(const size_t *sizes, size_t count)
 {
@@ -45,40 +44,76 @@ static inline uint64_t operand_sum(const size_t *sizes, size_t count)
 	return sum;
 }
 
-#define OPERAND_OF_3D_BATCH(operand) \
-	((operand).type == CU_MEMCPY_OPERAND_TYPE_POINTER ? (uint64_t)(operand).op.ptr.ptr : 0)
-#define OPERAND_SOURCE_3D_BATCH(list, count) \
-	((list) && (count) ? OPERAND_OF_3D_BATCH((list)[0].src) : 0)
-#define OPERAND_DESTINATION_3D_BATCH(list, count) \
-	((list) && (count) ? OPERAND_OF_3D_BATCH((list)[0].dst) : 0)
-
-#define OPERAND_LAUNCH_STREAM(config) ((config) ? (config)->hStream : NULL)
-
-/* A launch on several devices is shown by its first. */
-#define OPERAND_MULTI_LAUNCH_STREAM(list, count)   ((list) && (count) ? (list)[0].hStream : NULL)
-#define OPERAND_MULTI_LAUNCH_FUNCTION(list, count) ((list) && (count) ? (list)[0].function : NULL)
-
-#define OPERAND_PITCH(pitch) ((pitch) ? (uint64_t)*(pitch) : 0)
-
-/* The context of a peer copy that is not the current one. */
-#define OPERAND_PEER(destination, source) operand_peer(destination, source)
-#define OPERAND_PEER_3D(copy) ((copy) ? operand_peer((copy)->dstContext, (copy)->srcContext) : NULL)
-
-static inline CUcontext operand_peer(CUcontext destination, CUcontext source)
+/* SYNC_MEMOPS is a boolean of unstated width: its first byte is enough. */
+static inline uint64_t operand_sync_memops(CUpointer_attribute attribute, const void *value,
+					   uint64_t address)
 {
-	CUresult (*get)(CUcontext *) = __atomic_load_n(&driver.cuCtxGetCurrent, __ATOMIC_RELAXED);
-	CUcontext current = NULL;
-
-	if (get && get(&current) == CUDA_SUCCESS && current == source)
-		return destination;
-	return source;
+	if (attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS || !value ||
+	    *(const unsigned char *)value == 0)
+		return OPERAND_NOWHERE;
+	return address;
 }
 
-/* For state_sync_memops(): the range's address, 0 for the current context, UINT64_MAX where something else was set. */
-#define OPERAND_SYNC_MEMOPS(attribute, value, pointer) \
-	((attribute) == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS && (value) && *(const unsigned int *)(value) ? \
-		 (uint64_t)(pointer) : \
-		 UINT64_MAX)
-#define OPERAND_CONTEXT_SYNC_MEMOPS(flags) ((flags) & CU_CTX_SYNC_MEMOPS ? 0 : UINT64_MAX)
+/* CUDA_MEMCPY2D and CUDA_MEMCPY2D_v1. */
+#define OPERAND_SOURCE_2D(copy)                                                                    \
+	((copy) ? operand_address((copy)->srcMemoryType, (copy)->srcHost, (copy)->srcDevice,       \
+				  (uint64_t)(copy)->srcY * (copy)->srcPitch + (copy)->srcXInBytes) \
+		: 0)
+#define OPERAND_DESTINATION_2D(copy)                                                               \
+	((copy) ? operand_address((copy)->dstMemoryType, (copy)->dstHost, (copy)->dstDevice,       \
+				  (uint64_t)(copy)->dstY * (copy)->dstPitch + (copy)->dstXInBytes) \
+		: 0)
+#define OPERAND_BYTES_2D(copy) ((copy) ? (uint64_t)(copy)->WidthInBytes * (copy)->Height : 0)
+
+/* CUDA_MEMCPY3D, CUDA_MEMCPY3D_v1 and CUDA_MEMCPY3D_PEER. */
+#define OPERAND_SOURCE_3D(copy)                                                                    \
+	((copy) ? operand_address((copy)->srcMemoryType, (copy)->srcHost, (copy)->srcDevice,       \
+				  ((uint64_t)(copy)->srcZ * (copy)->srcHeight + (copy)->srcY) *    \
+						  (copy)->srcPitch +                               \
+					  (copy)->srcXInBytes)                                     \
+		: 0)
+#define OPERAND_DESTINATION_3D(copy)                                                               \
+	((copy) ? operand_address((copy)->dstMemoryType, (copy)->dstHost, (copy)->dstDevice,       \
+				  ((uint64_t)(copy)->dstZ * (copy)->dstHeight + (copy)->dstY) *    \
+						  (copy)->dstPitch +                               \
+					  (copy)->dstXInBytes)                                     \
+		: 0)
+#define OPERAND_BYTES_3D(copy)                                                                     \
+	((copy) ? (uint64_t)(copy)->WidthInBytes * (copy)->Height * (copy)->Depth : 0)
+
+/* Peer copies: the other context, as its handle. With both given it is the source's; the
+ * destination's where that is missing. */
+#define OPERAND_PEER(destination, source)                                                          \
+	((uint64_t)(uintptr_t)((source) ? (source) : (destination)))
+#define OPERAND_PEER_3D(copy) ((copy) ? OPERAND_PEER((copy)->dstContext, (copy)->srcContext) : 0)
+
+/* Batches: the first entry stands for all; the bytes are those of all. */
+#define OPERAND_BATCH_FIRST(addresses, count)                                                      \
+	((addresses) && (count) > 0 ? (uint64_t)(addresses)[0] : 0)
+#define OPERAND_BATCH_BYTES(sizes, count) operand_sum((sizes), (count))
+
+/* CUDA_MEMCPY3D_BATCH_OP. */
+#define OPERAND_3D_BATCH(operations, count, side)                                                  \
+	((operations) && (count) > 0 &&                                                            \
+			 (operations)[0].side.type == CU_MEMCPY_OPERAND_TYPE_POINTER               \
+		 ? (uint64_t)(operations)[0].side.op.ptr.ptr                                       \
+		 : 0)
+#define OPERAND_SOURCE_3D_BATCH(operations, count)	OPERAND_3D_BATCH(operations, count, src)
+#define OPERAND_DESTINATION_3D_BATCH(operations, count) OPERAND_3D_BATCH(operations, count, dst)
+
+/* cuMemAllocPitch, after success. */
+#define OPERAND_PITCH(pitch) ((pitch) ? (uint64_t) * (pitch) : 0)
+
+/* Launches whose stream lies in a structure. */
+#define OPERAND_LAUNCH_STREAM(config) ((config) ? (config)->hStream : (CUstream)0)
+#define OPERAND_MULTI_LAUNCH_STREAM(list, count)                                                   \
+	((list) && (count) > 0 ? (list)[0].hStream : (CUstream)0)
+#define OPERAND_MULTI_LAUNCH_FUNCTION(list, count)                                                 \
+	((list) && (count) > 0 ? (list)[0].function : (CUfunction)0)
+
+/* state_sync_memops() takes the range's address, 0 for the whole context. */
+#define OPERAND_SYNC_MEMOPS(attribute, value, pointer)                                             \
+	operand_sync_memops((attribute), (value), (pointer))
+#define OPERAND_CONTEXT_SYNC_MEMOPS(flags) ((flags)&CU_CTX_SYNC_MEMOPS ? 0 : OPERAND_NOWHERE)
 
 #endif
