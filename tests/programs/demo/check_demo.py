@@ -75,6 +75,16 @@ def check_sites(report, marked):
                % (file, line, rule, function, count, got, others))
 
 
+def check_scopes(report):
+    """The region "frame" holds what process_frame() waited for; the event's wait is the one that is allowed."""
+    for sync in report["syncs"]:
+        expect(sync["allowed"] == (sync["rule"] == "event-synchronize"), "%s: allowed is %s" % (sync["rule"], sync["allowed"]))
+        inside = sum(region["count"] for region in sync["regions"] if region["name"] == "frame")
+        in_frame = sum(site["count"] for site in sync["sites"] if any(f["function"] == "process_frame" for f in site["frames"]))
+        expect(inside == in_frame, "%s of %s: %d in region 'frame', %d below process_frame()"
+               % (sync["rule"], sync["function"], inside, in_frame))
+
+
 def main():
     build_root, source_root, *program = sys.argv[1:]
     folder = os.path.dirname(os.path.abspath(__file__))
@@ -106,6 +116,7 @@ def main():
     expect(report["calls"]["unwrapped"] == 0, "unwrapped calls: %s" % report["calls"]["unwrapped"])
 
     check_sites(report, marked)
+    check_scopes(report)
     implicit = {sync["rule"] for sync in report["syncs"] if sync["class"] == "implicit" and sync["rule"] in {m[0] for m in marked}}
     expect(len(implicit) >= LEAST_IMPLICIT_RULES, "only these implicit rules: %s" % sorted(implicit))
     for rule in sorted({m[0] for m in marked}):

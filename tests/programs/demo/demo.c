@@ -15,6 +15,8 @@
 #include "driver.h"
 #include "pipeline.h"
 
+#include <slipstream/slipstream.h>
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -39,6 +41,8 @@ static int result_is_right(const struct pipeline *p, int number)
 
 static int process_frame(struct pipeline *p, int number)
 {
+	SLIPSTREAM_REGION("frame");
+
 	upload_frame(p, number);
 	filter_frame(p);
 	download_result(p);
