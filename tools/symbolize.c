@@ -149,7 +149,8 @@ static struct file *file_get(struct symbolizer *symbolizer, const char *path,
 
 	for (i = 0; i < symbolizer->count; i++) {
 		file = &symbolizer->files[i];
-		if (file->build_id_length == length && !memcmp(file->build_id, build_id, length) &&
+		if (file->build_id_length == length &&
+		    (!length || !memcmp(file->build_id, build_id, length)) &&
 		    !strcmp(file->path, path))
 			return file;
 	}

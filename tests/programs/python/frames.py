@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Python frames read by the shim against what the interpreter says of itself.
 
-    python3 frames.py PROBE
+    python3 frames.py PROBE [refused|cost]
 
 PROBE is the shared object made of probe.c. Each case calls the probe from some kind of Python code, and
 compares every frame (file, function, line) with sys._getframe(). Ends with `ok N`, N = checks made.
@@ -319,7 +319,18 @@ def main():
     print('ok', checks)
 
 
-if len(sys.argv) > 2 and sys.argv[2] == 'cost':
+def refused():
+    """An interpreter that the shim does not know: no frames, one note, however often it is asked."""
+    for i in range(3):
+        assert read(released) == []
+    assert released.probe_notes(None) == 1
+    assert released.probe_site() != 0
+    print('ok refused')
+
+
+if sys.argv[2:] == ['refused']:
+    refused()
+elif sys.argv[2:] == ['cost']:
     def deep(depth):
         return deep(depth - 1) if depth else print(
             'ns per python_frames:', ' '.join('%d frames %.0f' % (n, released.probe_cost(n, 20000)) for n in (1, 10, 30)))

@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: MIT
+#include "subject.h"
+
+int main(void)
+{
+	subject_run();
+	return 0;
+}

@@ -1,0 +1,516 @@
+// SPDX-License-Identifier: MIT
+/*
+ * shim/sync/site.c and module.c over a fake emit. Arguments: the two libraries made of reload.c.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <link.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "config.h"
+#include "fake_emit.h"
+#include "sync/image.h"
+#include "sync/site.h"
+
+struct config config = {.python = true, .stack_depth = 32};
+
+static const char *first_library, *second_library;
+
+static volatile int three = 3; /* a bound that keeps a loop one call site */
+
+#define AFTER __asm__ volatile("" ::: "memory") /* no tail call */
+
+/* A wrapper of the shim. */
+__attribute__((noinline)) static uint32_t wrapper(void)
+{
+	uint32_t id = site_take(__builtin_return_address(0));
+
+	AFTER;
+	return id;
+}
+
+__attribute__((noinline)) static uint32_t wrapper_cached(void)
+{
+	uint32_t id = site_take_cached(__builtin_return_address(0), __builtin_frame_address(0));
+
+	AFTER;
+	return id;
+}
+
+static const struct record_site *site(uint32_t id)
+{
+	const struct record_site *record;
+	uint32_t i;
+
+	for (i = 0; (record = (const void *)fake_record(RECORD_SITE, i)); i++) {
+		if (record->id == id)
+			return record;
+	}
+	fail_msg("no site %u", id);
+	return NULL;
+}
+
+static const struct record_frame *frames(uint32_t id)
+{
+	return (const void *)(site(id) + 1);
+}
+
+static const struct record_module *module(uint32_t id)
+{
+	const struct record_module *record;
+	uint32_t i;
+
+	for (i = 0; (record = (const void *)fake_record(RECORD_MODULE, i)); i++) {
+		if (record->id == id)
+			return record;
+	}
+	fail_msg("no module %u", id);
+	return NULL;
+}
+
+static uint64_t address_of(const struct record_frame *frame)
+{
+	return frame->offset + (frame->module ? module(frame->module)->base : 0);
+}
+
+/* Is the frame within the first bytes of this function? */
+static int lies_in(const struct record_frame *frame, const void *function)
+{
+	uint64_t offset = address_of(frame) - (uint64_t)(uintptr_t)function;
+
+	return offset > 0 && offset < 256;
+}
+
+__attribute__((noinline)) static uint32_t level(int depth)
+{
+	uint32_t id = depth ? level(depth - 1) : wrapper();
+
+	AFTER;
+	return id;
+}
+
+/* Must be first. */
+static void test_before_prepare(void **state)
+{
+	uint32_t id = level(3);
+
+	assert_int_equal(site(id)->frames, 1);
+	assert_true(lies_in(frames(id), (void *)level));
+	site_prepare();
+	site_prepare();
+}
+
+static void test_frames(void **state)
+{
+	uint32_t id = level(3), i;
+	char exe[4096];
+	ssize_t length = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+	const struct record_module *program;
+
+	assert_true(length > 0);
+	exe[length] = '\0';
+	assert_true(site(id)->frames > 6);
+	for (i = 0; i < 4; i++)
+		assert_true(lies_in(&frames(id)[i], (void *)level));
+	assert_true(lies_in(&frames(id)[4], (void *)test_frames));
+	program = module(frames(id)[0].module);
+	assert_string_equal(fake_string(program->path), exe);
+	assert_true(program->build_id_length >= 8);
+	/* The runner's frames: another module, named by its path. */
+	for (i = 5; i < site(id)->frames && frames(id)[i].module == frames(id)[0].module; i++)
+		;
+	assert_true(i < site(id)->frames);
+	assert_non_null(strstr(fake_string(module(frames(id)[i].module)->path), "libcmocka"));
+	assert_int_equal(fake_string(module(frames(id)[i].module)->path)[0], '/');
+	assert_int_equal(site(id)->python_frames, 0);
+}
+
+static void test_interned(void **state)
+{
+	uint32_t same[3], other, records;
+	int i;
+
+	for (i = 0; i < three; i++)
+		same[i] = level(2);
+	other = level(2);
+	records = fake_count(RECORD_SITE);
+	assert_true(same[0] && other);
+	assert_int_equal(same[0], same[1]);
+	assert_int_not_equal(same[0], other);
+	assert_int_not_equal(level(3), level(4));
+	assert_int_equal(fake_count(RECORD_SITE), records + 2);
+}
+
+static void test_depth(void **state)
+{
+	config.stack_depth = 5;
+	assert_int_equal(site(level(20))->frames, 5);
+	config.stack_depth = 1;
+	assert_int_equal(site(level(20))->frames, 1);
+	config.stack_depth = 0;
+	assert_int_equal(site(level(20))->frames, 1);
+	config.stack_depth = 64;
+	assert_int_equal(site(level(100))->frames, 64);
+	config.stack_depth = 100000;
+	assert_int_equal(site(level(100))->frames, 64);
+	config.stack_depth = 32;
+}
+
+static void test_errno(void **state)
+{
+	errno = 12345;
+	level(7);
+	wrapper_cached();
+	assert_int_equal(errno, 12345);
+}
+
+/* Loads a library, takes a site from within it, gives its base address. */
+static uint32_t through(const char *path, const char *name, uint64_t *ret_base)
+{
+	void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	uint32_t (*function)(uint32_t (*)(void));
+	uint32_t id;
+
+	if (!library)
+		fail_msg("%s", dlerror());
+	*(void **)&function = dlsym(library, name);
+	assert_non_null(function);
+	*ret_base = ((struct link_map *)library)->l_addr;
+	id = function(wrapper);
+	dlclose(library);
+	return id;
+}
+
+static void test_reload(void **state)
+{
+	uint64_t base[2];
+	uint32_t id[2], again, modules;
+
+	id[0] = through(first_library, "first", &base[0]);
+	id[1] = through(second_library, "other", &base[1]);
+	modules = fake_count(RECORD_MODULE);
+	again = through(first_library, "first", &base[0]);
+	/* The case meant: another file at the same place, and the same offset in it. */
+	assert_int_equal(base[0], base[1]);
+	assert_int_equal(frames(id[0])->offset, frames(id[1])->offset);
+	assert_int_not_equal(id[0], id[1]);
+	assert_string_equal(fake_string(module(frames(id[0])->module)->path), first_library);
+	assert_string_equal(fake_string(module(frames(id[1])->module)->path), second_library);
+	/* The first one once more at its old place is the same module. */
+	assert_int_equal(frames(again)->module, frames(id[0])->module);
+	assert_int_equal(fake_count(RECORD_MODULE), modules);
+}
+
+static void test_generated_code(void **state)
+{
+	/* sub $8, %rsp; call *%rdi; add $8, %rsp; ret */
+	static const uint8_t code[] = {0x48, 0x83, 0xec, 8, 0xff, 0xd7, 0x48, 0x83, 0xc4, 8, 0xc3};
+	uint8_t *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC,
+			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint32_t id;
+
+	assert_true(page != MAP_FAILED);
+	memcpy(page, code, sizeof(code));
+	id = ((uint32_t(*)(uint32_t(*)(void)))(uintptr_t)page)(wrapper);
+	assert_int_equal(frames(id)[0].module, 0);
+	assert_int_equal(frames(id)[0].offset, (uint64_t)(uintptr_t)page + 6);
+	/* No unwind information: the stack ends here. */
+	assert_int_equal(site(id)->frames, 1);
+	munmap(page, 4096);
+}
+
+/* Assembly without call frame information, which uses the frame pointer for something else. */
+uint32_t without_information(uint32_t (*callback)(void));
+__asm__(".text\n"
+	".globl without_information\n"
+	".type without_information, @function\n"
+	"without_information:\n"
+	"	push %rbp\n"
+	"	mov $0x123456789, %rbp\n"
+	"	call *%rdi\n"
+	"	pop %rbp\n"
+	"	ret\n"
+	".size without_information, . - without_information\n");
+
+static void test_assembly(void **state)
+{
+	uint32_t id = without_information(wrapper);
+
+	assert_int_equal(site(id)->frames, 1);
+	assert_true(lies_in(frames(id), (void *)without_information));
+	id = without_information(wrapper_cached);
+	assert_int_equal(site(id)->frames, 1);
+}
+
+/* A return address that is not on the stack: that alone. */
+static void test_not_on_stack(void **state)
+{
+	uint32_t id = site_take((const void *)&config);
+
+	assert_int_equal(site(id)->frames, 1);
+	assert_int_equal(address_of(frames(id)), (uint64_t)(uintptr_t)&config);
+	id = site_take(NULL);
+	assert_int_equal(site(id)->frames, 1);
+	assert_int_equal(frames(id)[0].module, 0);
+}
+
+static void *small_body(void *data)
+{
+	return (void *)(uintptr_t)level(10);
+}
+
+static void test_small_stack(void **state)
+{
+	pthread_attr_t attributes;
+	pthread_t thread;
+	void *id;
+
+	pthread_attr_init(&attributes);
+	assert_int_equal(pthread_attr_setstacksize(&attributes, PTHREAD_STACK_MIN), 0);
+	assert_int_equal(pthread_create(&thread, &attributes, small_body, NULL), 0);
+	pthread_join(thread, &id);
+	assert_true(site((uint32_t)(uintptr_t)id)->frames > 11);
+}
+
+static volatile sig_atomic_t signals, sites_in_signals;
+
+static void on_signal(int number)
+{
+	uint32_t id = level(1);
+
+	signals++;
+	sites_in_signals += id != 0;
+}
+
+static void test_in_handler(void **state)
+{
+	struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_ONSTACK}, before;
+	stack_t stack = {.ss_sp = malloc(32768), .ss_size = 32768}, off = {.ss_flags = SS_DISABLE};
+
+	sigaltstack(&stack, NULL);
+	sigaction(SIGUSR1, &action, &before);
+	raise(SIGUSR1);
+	assert_int_equal(signals, 1);
+	assert_int_equal(sites_in_signals, 1);
+	sigaction(SIGUSR1, &before, NULL);
+	sigaltstack(&off, NULL);
+	free(stack.ss_sp);
+}
+
+/* Handlers that come while this thread is taking a site: no deadlock, no site rather than a wrong one. */
+static void test_interrupted(void **state)
+{
+	struct sigaction action = {.sa_handler = on_signal}, before;
+	struct itimerval interval = {{0, 50}, {0, 50}}, stop = {{0, 0}, {0, 0}};
+	uint32_t id[2], i;
+
+	signals = 0;
+	sigaction(SIGALRM, &action, &before);
+	setitimer(ITIMER_REAL, &interval, NULL);
+	for (i = 0; i < 20000 || (signals < 100 && i < 10000000); i++) {
+		id[i & 1] = level(2);
+		if (i && id[0] != id[1])
+			break;
+	}
+	setitimer(ITIMER_REAL, &stop, NULL);
+	sigaction(SIGALRM, &before, NULL);
+	assert_int_equal(id[0], id[1]);
+	assert_true(signals >= 100);
+}
+
+static void *thread_body(void *data)
+{
+	uint32_t *ids = data, i, k;
+
+	for (k = 0; k < 50; k++) {
+		for (i = 0; i < 40; i++) {
+			uint32_t id = level((int)i);
+
+			if (k && ids[i] != id)
+				return (void *)1;
+			ids[i] = id;
+		}
+	}
+	return NULL;
+}
+
+static void test_threads(void **state)
+{
+	pthread_t threads[6];
+	uint32_t ids[6][40], i, records = fake_count(RECORD_SITE), k;
+	void *failed;
+
+	config.stack_depth = 50;
+	for (i = 0; i < 6; i++)
+		pthread_create(&threads[i], NULL, thread_body, ids[i]);
+	for (i = 0; i < 6; i++) {
+		pthread_join(threads[i], &failed);
+		assert_null(failed);
+	}
+	config.stack_depth = 32;
+	for (i = 1; i < 6; i++)
+		assert_memory_equal(ids[0], ids[i], sizeof(ids[0]));
+	for (k = 1; k < 40; k++)
+		assert_int_not_equal(ids[0][k], ids[0][k - 1]);
+	assert_int_equal(fake_count(RECORD_SITE), records + 40);
+	assert_int_equal(fake_notes(NOTE_LOST, NULL), 0);
+}
+
+static void test_cached(void **state)
+{
+	uint32_t id[3], records = 0;
+	int i;
+
+	for (i = 0; i < three; i++) {
+		id[i] = wrapper_cached();
+		if (!i)
+			records = fake_count(RECORD_SITE);
+	}
+	assert_true(id[0]);
+	assert_int_equal(id[0], id[1]);
+	assert_int_equal(id[0], id[2]);
+	assert_int_equal(fake_count(RECORD_SITE), records);
+	assert_int_not_equal(wrapper_cached(), id[0]);
+	assert_true(lies_in(frames(id[0]), (void *)test_cached));
+}
+
+static void test_fork(void **state)
+{
+	uint32_t before = level(2), mark[3];
+	int status, i;
+	pid_t child = -1;
+
+	assert_true(before > 1);
+	/* One call site: cached in the parent, asked again in the child. */
+	for (i = 0; i < three; i++) {
+		mark[i] = wrapper_cached();
+		if (!child) {
+			/* The child's file is another: ids begin anew, modules are written again. */
+			if (mark[i] != 1 || !fake_count(RECORD_MODULE) ||
+			    fake_count(RECORD_SITE) != 1)
+				_exit(1);
+			_exit(level(2) == 2 && frames(2)->module == frames(1)->module ? 0 : 2);
+		}
+		if (i == 1) {
+			child = fork();
+			if (!child)
+				fake_reset();
+		}
+	}
+	assert_true(mark[0] > 1);
+	assert_int_equal(mark[0], mark[1]);
+	assert_int_equal(mark[0], mark[2]);
+	waitpid(child, &status, 0);
+	assert_int_equal(status, 0);
+	assert_int_equal(level(2) != 0, 1);
+}
+
+static void test_refused(void **state)
+{
+	uint32_t known = level(1), id[3];
+	int i;
+
+	for (i = 0; i < three; i++) {
+		fake_refuse(i == 0);
+		id[i] = level(9);
+	}
+	fake_refuse(0);
+	assert_true(known);
+	assert_int_equal(id[0], 0);
+	assert_true(id[1]);
+}
+
+static double cost(int depth, uint32_t rounds, uint32_t (*take)(void))
+{
+	struct timespec from, to;
+	uint32_t i;
+
+	if (depth) {
+		double each = cost(depth - 1, rounds, take);
+
+		AFTER;
+		return each;
+	}
+	clock_gettime(CLOCK_MONOTONIC, &from);
+	for (i = 0; i < rounds; i++)
+		take();
+	clock_gettime(CLOCK_MONOTONIC, &to);
+	return ((double)(to.tv_sec - from.tv_sec) * 1e9 + (double)(to.tv_nsec - from.tv_nsec)) /
+	       rounds;
+}
+
+static void test_cost(void **state)
+{
+	double cached = cost(5, 100000, wrapper_cached), ten, thirty;
+
+	config.stack_depth = 10;
+	ten = cost(40, 20000, wrapper);
+	config.stack_depth = 30;
+	thirty = cost(40, 20000, wrapper);
+	config.stack_depth = 32;
+	print_message("site_take: %.0f ns at 10 frames, %.0f ns at 30; cached %.0f ns\n", ten,
+		      thirty, cached);
+	/* Far above what it should be: catches a table scan or a file read per site, not a slow machine. */
+	assert_true(ten < 200000 && thirty < 400000 && cached < 50000);
+	assert_true(cached < ten);
+}
+
+/* Must be last: nothing fits any more afterwards. */
+static void test_full(void **state)
+{
+	uint32_t id = level(2), last = 0, i;
+
+	for (i = 1; i < 70000; i++)
+		last = site_take((const void *)(uintptr_t)(i * 16));
+	assert_int_equal(last, 0);
+	assert_true(fake_notes(NOTE_LOST, "sites: too many") > 4000);
+	assert_int_equal(fake_count(RECORD_SITE), 65536);
+	/* What is known stays known. */
+	assert_int_equal(site_take((const void *)16) != 0, 1);
+	assert_true(id);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_before_prepare),
+		cmocka_unit_test(test_frames),
+		cmocka_unit_test(test_interned),
+		cmocka_unit_test(test_depth),
+		cmocka_unit_test(test_errno),
+		cmocka_unit_test(test_reload),
+		cmocka_unit_test(test_generated_code),
+		cmocka_unit_test(test_assembly),
+		cmocka_unit_test(test_not_on_stack),
+		cmocka_unit_test(test_small_stack),
+		cmocka_unit_test(test_in_handler),
+		cmocka_unit_test(test_interrupted),
+		cmocka_unit_test(test_threads),
+		cmocka_unit_test(test_cached),
+		cmocka_unit_test(test_fork),
+		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_cost),
+		cmocka_unit_test(test_full),
+	};
+
+	if (argc != 3)
+		return 2;
+	first_library = argv[1];
+	second_library = argv[2];
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
