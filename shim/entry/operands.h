@@ -111,6 +111,29 @@ static inline uint64_t operand_sync_memops(CUpointer_attribute attribute, const 
 #define OPERAND_MULTI_LAUNCH_FUNCTION(list, count)                                                 \
 	((list) && (count) > 0 ? (list)[0].function : (CUfunction)0)
 
+/*
+ * Events that a launch attribute or a graph node records; 0: none. Macros around the constants, as
+ * above.
+ */
+#define OPERAND_LAUNCH_PROGRAMMATIC_EVENT(config)                                                  \
+	operand_launch_event((config), CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT, programmaticEvent)
+#define OPERAND_LAUNCH_COMPLETION_EVENT(config)                                                    \
+	operand_launch_event((config), CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT,                \
+			     launchCompletionEvent)
+#define OPERAND_NODE_EVENT(node)                                                                   \
+	((node) && (node)->type == CU_GRAPH_NODE_TYPE_EVENT_RECORD ? (node)->eventRecord.event     \
+								   : (CUevent)0)
+#define operand_launch_event(config, wanted, field)                                                \
+	({                                                                                         \
+		CUevent event_ = (CUevent)0;                                                       \
+                                                                                                   \
+		for (unsigned int i_ = 0; (config) && (config)->attrs && i_ < (config)->numAttrs;  \
+		     i_++)                                                                         \
+			if ((config)->attrs[i_].id == (wanted))                                    \
+				event_ = (config)->attrs[i_].value.field.event;                    \
+		event_;                                                                            \
+	})
+
 /* state_sync_memops() takes the range's address, 0 for the whole context. */
 #define OPERAND_SYNC_MEMOPS(attribute, value, pointer)                                             \
 	operand_sync_memops((attribute), (value), (pointer))

@@ -342,20 +342,6 @@ def when_to_c(text):
     return " ".join(out).replace("( ", "(").replace(" )", ")").replace("! ", "!")
 
 
-def when_holds(text, **values):
-    """Evaluates a `when` in Python: when_holds(rule.when, SOURCE="PAGEABLE", BYTES=4096, ASYNC=True). For tests and the documentation."""
-    known = {name: 0 for name in WHEN_VALUES}
-    known.update({name: index for index, name in enumerate(WHEN_MEMORY)})
-    known.update({name: index + 1 for index, name in enumerate(WHEN_STREAM)})
-    known.update({"true": 1, "false": 0, "CU_LIMIT_STACK_SIZE": 0, "CU_POINTER_ATTRIBUTE_SYNC_MEMOPS": 6, "CU_CTX_SYNC_MEMOPS": 0x80})
-    for name, value in values.items():
-        known[name] = known[value] if isinstance(value, str) else int(value)
-    when_to_c(text)
-    words = {"&&": " and ", "||": " or ", "!": " not "}
-    source = " ".join(words.get(token, str(known[token]) if kind == "name" else token) for kind, token in _tokens(text))
-    return bool(eval(source, {"__builtins__": {}}))  # only numbers and operators are left of it
-
-
 # Reading -------------------------------------------------------------------------------------------------------------------
 
 
@@ -369,8 +355,11 @@ def _read(path):
         raise CatalogueError(f"{path}: not UTF-8 at byte {error.start}") from error
 
 
-def _plain(node, path):
-    """A YAML node as plain Python, duplicate keys refused."""
+def _plain(node, path, seen):
+    """A YAML node as plain Python; duplicate keys and aliases are refused."""
+    if id(node) in seen:
+        raise Place(path, node.start_mark.line + 1).error(None, None, "aliases are not allowed")
+    seen.add(id(node))
     if isinstance(node, yaml.MappingNode):
         result = {}
         for key_node, value_node in node.value:
@@ -379,10 +368,10 @@ def _plain(node, path):
                 raise place.error(None, None, "a key must be a word")
             if key_node.value in result:
                 raise place.error(None, key_node.value, "given twice")
-            result[key_node.value] = _plain(value_node, path)
+            result[key_node.value] = _plain(value_node, path, seen)
         return result
     if isinstance(node, yaml.SequenceNode):
-        return [_plain(item, path) for item in node.value]
+        return [_plain(item, path, seen) for item in node.value]
     tag = node.tag.rsplit(":", 1)[-1]
     text = node.value
     if node.style:  # quoted or a block: text as it stands
@@ -415,13 +404,13 @@ def _rows(path):
         raise CatalogueError(f"{path}: nested too deeply") from error
     if not isinstance(node, yaml.SequenceNode):
         raise CatalogueError(f"{path}: must be a list of rows")
-    rows = []
+    rows, seen = [], set()
     for item in node.value:
         place = Place(path, item.start_mark.line + 1)
         if not isinstance(item, yaml.MappingNode):
             raise place.error(None, None, "a row must be a mapping")
         try:
-            rows.append((place, _plain(item, path)))
+            rows.append((place, _plain(item, path, seen)))
         except RecursionError as error:
             raise place.error(None, None, "nested too deeply") from error
     return rows
@@ -557,7 +546,7 @@ def _row(place, name, values, slugs, known_hooks):
     if not isinstance(rules, list):
         raise reader.error("rules", f"must be a list, is {_shown(rules)}")
     for slug in rules:
-        if slug not in slugs:
+        if not isinstance(slug, str) or slug not in slugs:
             raise reader.error("rules", f"unknown rule {_shown(slug)}")
         if slug in row.rules:
             raise reader.error("rules", f"'{slug}' given twice")
