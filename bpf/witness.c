@@ -213,8 +213,9 @@ static int attach(struct witness_bpf **ret_skeleton, const struct image *library
 }
 
 struct cover {
-	const char *wanted; /* name of the driver function called */
-	char name[128];	    /* of a function that holds the return address */
+	const struct image *library;
+	uint64_t offset; /* in the library, of the function called */
+	char name[128];	 /* of a function that holds the return address */
 	bool wrapper;
 };
 
@@ -225,7 +226,11 @@ static int cover_each(const struct image_function *function, void *data)
 
 	/* A compiler's .part, .cold or .isra piece belongs to its function. */
 	snprintf(cover->name, sizeof(cover->name), "%.*s", (int)length, function->name);
-	cover->wrapper = !strcmp(cover->name, cover->wanted);
+	cover->wrapper = false;
+	/* A function of several names can be wrapped under any of them. */
+	for (size_t i = 0; i < cover->library->count && !cover->wrapper; i++)
+		cover->wrapper = cover->library->function[i].offset == cover->offset &&
+				 !strcmp(cover->library->function[i].name, cover->name);
 	return cover->wrapper;
 }
 
@@ -286,7 +291,11 @@ static void classify(struct report *report, const struct witness_key *key, json_
 		report->shim_tried = true;
 		(void)image_open(&report->shim, range->path, "", 0);
 	}
-	struct cover cover = {.wanted = name, .name = "(no symbol)"};
+	struct cover cover = {
+		.library = report->library,
+		.offset = report->library->function[key->function].offset,
+		.name = "(no symbol)",
+	};
 
 	(void)image_cover(&report->shim, address - range->start + range->offset, cover_each,
 			  &cover);

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 /*
- * table CELL STREAM: one call, made while a kernel of 2 ms is pending on one kind of stream; what the table test runs under `slipstream
- * run`. Prints the call's time and its idle time in microseconds. Unmodified on a real driver and on the simulated one.
+ * table CELL STREAM: one call, made while a kernel of 2 ms is pending on one kind of stream; what
+ * the table test runs under `slipstream run`. Prints the call's time and its idle time in
+ * microseconds. Unmodified on a real driver and on the simulated one.
  *
- * The call is made some times with nothing pending first, so that loading, first touches and allocations of the driver are over.
+ * The call is made some times with nothing pending first, so that loading, first touches and
+ * allocations of the driver are over.
  */
 #include <stdio.h>
 #include <stdlib.h>
