@@ -1,0 +1,147 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""slipstream calibrate on the simulated driver: the measured table comes out, interrupted runs go on, damaged tables are refused.
+
+    check_calibrate.py CALIBRATE DRIVER-FOLDER TABLE-TEST-FOLDER
+"""
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+program, driver = (os.path.abspath(path) for path in sys.argv[1:3])
+sys.path.insert(0, sys.argv[3])
+from table_test import CELLS, STREAMS  # noqa: E402
+
+# The facts of the H200 page that hold on a driver of the same version, whatever the machine.
+FACTS = {
+    "null-query-behind-blocking": "600", "null-synchronize-waits-for-blocking": "yes", "null-synchronize-waits-for-non-blocking": "no",
+    "null-graph-launch-blocks": "no", "null-graph-launch-ordered": "yes", "null-free-async-blocks": "no",
+    "null-free-async-reused-early": "no", "alloc-after-null-free-usable-at-once": "yes", "stream-created-after-null-ordered": "yes",
+    "null-record-covers-blocking": "yes", "null-record-covers-non-blocking": "no", "null-wait-holds-blocking": "yes",
+    "capture-relaxed-null-is-capturing": "906", "capture-relaxed-null-launch": "906", "capture-relaxed-null-launch-end": "901",
+    "capture-relaxed-empty-copy": "906", "capture-relaxed-empty-copy-end": "901", "capture-thread-null-launch": "906",
+    "capture-thread-empty-copy": "906", "capture-global-null-launch": "0", "capture-global-event-query": "900",
+    "capture-global-event-query-end": "901", "capture-global-host-alloc": "900", "capture-global-host-alloc-end": "901",
+    "capture-global-mem-alloc": "900", "capture-global-mem-alloc-end": "901", "capture-global-event-query-other-thread": "900",
+    "capture-global-event-query-other-thread-end": "901", "capture-global-relaxed-event-query": "0",
+    "capture-global-relaxed-event-record": "0", "capture-global-relaxed-end": "0", "look-up-v1-unknown": "500",
+    "look-up-v1-unknown-untouched": "yes", "look-up-v2-unknown": "0", "look-up-v2-unknown-null": "yes", "look-up-v2-unknown-found": "1",
+    "look-up-v2-too-old": "0", "look-up-v2-too-old-null": "yes", "look-up-v2-too-old-found": "2", "look-up-v2-too-new": "1",
+    "look-up-v2-too-new-untouched": "yes", "null-flags": "0", "null-priority": "0", "null-id-equals-legacy": "yes",
+    "null-id-equals-per-thread": "no", "null-destroy": "400", "host-free-interior": "1", "host-free-of-malloc": "1", "mem-free-interior": "1",
+    "host-unregister-of-host-alloc": "1", "host-alloc-flags": "2", "host-free": "0", "host-free-twice": "1", "mem-free-twice": "1",
+    "host-free-null": "0", "mem-free-zero": "0", "host-alloc-zero-bytes": "0", "address-range-of-1000": "1000", "fork-child-init": "3",
+    "fork-child-synchronize": "3", "fork-child-host-alloc": "3",
+}
+
+
+def run(*arguments, status=0, timeout=280):
+    done = subprocess.run([program, *arguments], capture_output=True, text=True, timeout=timeout, check=False)
+    assert done.returncode == status, (arguments, done.returncode, done.stdout[-2000:], done.stderr[-2000:])
+    return done
+
+
+def fnv(data):
+    value = 0xCBF29CE484222325
+    for byte in data:
+        value = (value ^ byte) * 0x100000001B3 % 2**64
+    return value
+
+
+def check_table(path):
+    with open(path, "rb") as file:
+        data = file.read()
+    body, last = data[:data.rindex(b"checksum ")], data[data.rindex(b"checksum "):]
+    assert last == b"checksum %016x\n" % fnv(body), last
+    lines = body.decode().splitlines()
+    assert lines[0] == "slipstream-calibration 1" and lines[1].startswith("driver 1") and lines[2].startswith("gpu "), lines[:3]
+    faults, seen = [], set()
+    for line in lines:
+        words = line.split()
+        if words[0] == "cell":
+            _, cell, stream, result, _ = words
+            seen.add((cell, stream))
+            expected = "blocked" if stream in CELLS[cell][2] else "free"
+            if result != expected:
+                faults.append(f"{line}: {expected} expected")
+    missing = [(cell, stream) for cell in CELLS for stream in STREAMS if (cell, stream) not in seen]
+    facts = dict(line.split()[1:] for line in lines if line.startswith("fact "))
+    for name, value in FACTS.items():
+        if facts.get(name) != value:
+            faults.append(f"fact {name}: {facts.get(name)}, {value} expected")
+    idle = [line.rsplit(" ", 1)[0] for line in lines if line.startswith("idle ")]
+    assert len(idle) == len(set(idle)) and len(idle) >= 40, len(idle)
+    # The gate must say the same as the kernel, but for copies that need room of their own and so wait at other sizes.
+    gates = {tuple(line.split()[1:3]): line.split()[3] for line in lines if line.startswith("gate ")}
+    for cell, stream in seen:
+        expected = "blocks" if stream in CELLS[cell][2] else "returns"
+        if gates.get((cell, stream)) != expected:
+            faults.append(f"gate {cell} {stream}: {gates.get((cell, stream))}, {expected} expected")
+    assert not missing, missing
+    assert not faults, "\n".join(faults)
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        table = os.path.join(folder, "sim.table")
+        run("--driver", driver, "--output", table)
+        check_table(table)
+        assert not os.path.exists(table + ".partial")
+        print("the measured table and the facts come out")
+
+        # Interrupted in the middle, then gone on: nothing is measured twice, and the same classes come out.
+        other = os.path.join(folder, "other.table")
+        child = subprocess.Popen([program, "--driver", driver, "--output", other, "--verbose"], stderr=subprocess.PIPE, text=True)
+        for line in child.stderr:
+            if line.startswith("[12/"):
+                break
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+        child.stderr.close()
+        time.sleep(0.5)
+        assert not os.path.exists(other) and os.path.exists(other + ".partial")
+        done = run("--driver", driver, "--output", other, "--resume", "--verbose", "--compare", table)
+        assert done.stderr.count("(from the earlier run)") >= 10, done.stderr
+        assert done.stdout == "", done.stdout
+        print("an interrupted run goes on")
+
+        report = json.loads(run("--driver", driver, "--json", "--only", "row mem-free-1m").stdout)
+        assert {one["result"] for one in report["cells"]} == {"blocked"} and len(report["cells"]) == 3, report
+        assert report["gates"][0]["result"] == "blocks", report
+
+        with open(table, "rb") as file:
+            good = file.read()
+        damaged = os.path.join(folder, "damaged.table")
+        for change, words in ((good.replace(b"free", b"fred", 1), "checksum"), (good[:-30], "damaged"), (good[:100], "cut short"),
+                              (b"", "damaged"), (b"what\n" + good, "version"), (good + b"x\n", "after the checksum"),
+                              (good[:40] + b"\0" + good[40:], "text")):
+            with open(damaged, "wb") as file:
+                file.write(change)
+            done = run("--driver", driver, "--compare", damaged, "--only", "none", status=2)
+            assert words in done.stderr and done.stderr.count("\n") == 1 and damaged in done.stderr, (words, done.stderr)
+        # One cell that differs is told, with status 1.
+        lines = [line for line in good.decode().splitlines() if not line.startswith("checksum")]
+        at = next(i for i, line in enumerate(lines) if line.startswith("cell mem-free-1m null "))
+        lines[at] = "cell mem-free-1m null free 10"
+        lines = [line for line in lines if not line.startswith(("cell", "gate", "fact")) or " mem-free-1m " in line]
+        body = ("\n".join(lines) + "\n").encode()
+        with open(damaged, "wb") as file:
+            file.write(body + b"checksum %016x\n" % fnv(body))
+        done = run("--driver", driver, "--compare", damaged, "--only", "row mem-free-1m", status=1)
+        assert done.stdout == "cell mem-free-1m null: blocked here, free there\n", done.stdout
+        print("damaged and different tables are told")
+
+        for arguments, words in ((("--resume",), "--output"), (("--nonsense",), "nonsense"), (("--timeout", "soon"), "soon"),
+                                 (("argument",), "argument"), (("--output", "/nonexistent/table"), "/nonexistent/table"),
+                                 (("--compare", "/nonexistent"), "/nonexistent")):
+            assert words in run(*arguments, status=2).stderr, arguments
+        assert "no driver" in run("--driver", folder, status=3).stderr
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
