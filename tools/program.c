@@ -203,10 +203,13 @@ static const char *inspect_image(struct program *program)
 {
 	_cleanup_close_ int descriptor = -1;
 	const char *why = NULL;
+	char magic[SELFMAG];
 	Elf *elf;
 
 	descriptor = open(program->image, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	if (descriptor >= 0 && elf_version(EV_CURRENT) != EV_NONE) {
+	if (descriptor >= 0 && pread(descriptor, magic, sizeof(magic), 0) == sizeof(magic) &&
+	    !memcmp(magic, ELFMAG, SELFMAG) && elf_version(EV_CURRENT) != EV_NONE) {
+		program->is_elf = !strcmp(program->image, program->path);
 		elf = elf_begin(descriptor, ELF_C_READ, NULL);
 		if (elf && elf_kind(elf) == ELF_K_ELF)
 			why = inspect_elf(elf, program);

@@ -120,7 +120,10 @@ struct report {
 	struct report_list reasons;   /* char *: why a clean verdict would not hold */
 	struct report_list problems;  /* char *: files that could not be read, wholly or in part */
 	struct report_list blind;     /* char *: what `run` saw before the start */
-	uint64_t calls, unwrapped, wall_ns, implicit_ns, explicit_ns;
+	uint64_t calls, unwrapped, wall_ns;
+	uint64_t implicit_ns; /* outside allowed scopes */
+	uint64_t allowed_ns;  /* implicit, inside them */
+	uint64_t explicit_ns;
 	struct symbolizer *symbolizer; /* NULL until the first frame is asked for */
 };
 

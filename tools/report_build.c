@@ -468,7 +468,9 @@ static void add_wait(struct report *report, struct report_process *process,
 	add(&sync->bytes, wait->bytes);
 	if (wait->idle_basis < ARRAY_SIZE(sync->idle_count))
 		add(&sync->idle_count[wait->idle_basis], wait->count);
-	if (key.class == WAIT_IMPLICIT) {
+	if (key.class == WAIT_IMPLICIT && key.allowed) {
+		add(&report->allowed_ns, wait->blocked_ns);
+	} else if (key.class == WAIT_IMPLICIT) {
 		add(&process->implicit_ns, wait->blocked_ns);
 		add(&report->implicit_ns, wait->blocked_ns);
 	} else if (key.class == WAIT_EXPLICIT) {

@@ -382,6 +382,7 @@ json_t *report_json(struct report *report)
 	set(object, "version", string(SLIPSTREAM_VERSION));
 	set(object, "wall_ns", integer(report->wall_ns));
 	set(object, "implicit_blocked_ns", integer(report->implicit_ns));
+	set(object, "allowed_blocked_ns", integer(report->allowed_ns));
 	set(object, "explicit_blocked_ns", integer(report->explicit_ns));
 	set(object, "calls", calls_json(report));
 	set(object, "coverage", coverage_json(report));

@@ -94,10 +94,16 @@ static void add_uses(const struct lines *lines, struct report *report,
 				  plural(use->count), text_ns(use->blocked_ns, blocked));
 			continue;
 		}
-		lines_add(lines, LINE_PLAIN,
-			  "      at site %016" PRIx64 ": %" PRIu64 " call%s, %s, longest %s",
-			  use->site->id, use->count, plural(use->count),
-			  text_ns(use->blocked_ns, blocked), text_ns(use->blocked_max, max));
+		if (sync->class == WAIT_DEVICE)
+			lines_add(lines, LINE_PLAIN,
+				  "      at site %016" PRIx64 ": %" PRIu64 " call%s", use->site->id,
+				  use->count, plural(use->count));
+		else
+			lines_add(
+				lines, LINE_PLAIN,
+				"      at site %016" PRIx64 ": %" PRIu64 " call%s, %s, longest %s",
+				use->site->id, use->count, plural(use->count),
+				text_ns(use->blocked_ns, blocked), text_ns(use->blocked_max, max));
 		lines_add_site(lines, report, use->site, "        ",
 			       lines->style->limit ? DEPTH_SHOWN : 0);
 	}
@@ -339,7 +345,7 @@ static void add_summary(const struct lines *lines, const struct report *report)
 	for (size_t i = 0; i < report->syncs.count; i++) {
 		const struct report_sync *sync = report->syncs.items[i];
 
-		if (sync->class == WAIT_IMPLICIT)
+		if (is_in(sync, WAIT_IMPLICIT, false))
 			count += sync->count;
 	}
 	if (!report->calls)

@@ -119,6 +119,7 @@ static void remove_folder(const char *folder)
 	(void)rmdir(folder);
 }
 
+/* Names what cannot be reached in it, before it starts. */
 static void inspect(const char *name, struct program *ret_program)
 {
 	int error = program_inspect(name, ret_program);
@@ -181,20 +182,21 @@ int command_run(int argc, char **argv)
 	int error;
 
 	parse_arguments(argc, argv, &arguments);
+	run_options_export();
 	if (arguments.driver)
 		run_preload_driver(arguments.driver);
 	inspect(arguments.program[0], &program);
 	if (report_output_prepare(&arguments.output, &error_text))
 		command_fail(EXIT_RUN, "%s", error_text);
 	preload(&program);
-	run_options_export();
 	asked = run_options_out();
 	folder = make_folder(run_options_out());
 	if (setenv("SLIPSTREAM_OUT", folder, 1) < 0)
 		command_fail(EXIT_RUN, "cannot set SLIPSTREAM_OUT: %s", strerror(errno));
 
 	since_ns = process_now_ns();
-	error = run_wait(arguments.program, &end);
+	/* execvp(3) would hand even an ELF file that the kernel refuses to the shell. */
+	error = run_wait(program.is_elf ? program.path : NULL, arguments.program, &end);
 	if (error || end.exec_error) {
 		if (!asked)
 			remove_folder(folder);

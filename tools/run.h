@@ -37,8 +37,11 @@ struct run_end {
 	int exec_error;	 /* not 0: the program could not be started */
 };
 
-/* 0, or -errno: no process could be made. */
-int run_wait(char **arguments, struct run_end *ret_end);
+/*
+ * Runs the file at `path`; NULL: what execvp(3) finds for arguments[0], a script without "#!"
+ * included. 0, or -errno: no process could be made.
+ */
+int run_wait(const char *path, char **arguments, struct run_end *ret_end);
 /* Ends as the program ended: the same status, or the same signal. */
 void run_end_alike(int wait_status) __attribute__((noreturn));
 

@@ -24,8 +24,11 @@ static const struct setting {
 #undef OPTION
 };
 
+#define PREFIX	      "SLIPSTREAM_"
 #define SETTING_COUNT ARRAY_SIZE(settings)
 #define KEY_FIRST     0x200
+
+extern char **environ;
 
 static struct argp_option options[SETTING_COUNT + 1];
 static char *values[SETTING_COUNT]; /* as given, checked; NULL: not given */
@@ -83,28 +86,37 @@ static bool is_in_range(const struct setting *setting, const char *text)
 	return value >= low && value <= high;
 }
 
-static void check(const struct setting *setting, const char *name, const char *value)
+static bool is_good(const struct setting *setting, const char *value)
 {
-	bool good = true;
 
 	switch (setting->kind) {
 	case MODE:
+		return is_listed(setting->unit, value);
 	case BOOL:
-		good = is_listed(setting->unit, value);
-		break;
+		return is_listed("on|1|yes|true|off|0|no|false", value); /* as shim/config.c */
 	case UINT:
-		good = is_number(value, strlen(value)) && is_in_range(setting, value);
-		break;
+		return is_number(value, strlen(value)) && is_in_range(setting, value);
 	case NS:
-		good = is_time(value);
-		break;
-	case STRING:
-		good = *value;
-		break;
+		return is_time(value);
+	default:
+		return *value;
 	}
-	if (!good)
-		command_fail(EXIT_RUN, "--%s needs %s (%s), not '%s'", name, setting->unit,
+}
+
+static void check_file(const struct setting *setting, const char *name, const char *path)
+{
+	if (setting->kind != STRING || strcmp(setting->unit, "file"))
+		return;
+	if (access(path, R_OK) < 0)
+		command_fail(EXIT_RUN, "%s: %s: %s", name, path, strerror(errno));
+}
+
+static void check(const struct setting *setting, const char *name, const char *value)
+{
+	if (!is_good(setting, value))
+		command_fail(EXIT_RUN, "%s needs %s (%s), not '%s'", name, setting->unit,
 			     setting->help, value);
+	check_file(setting, name, value);
 }
 
 /* The program may change its folder before the library reads the setting. */
@@ -121,17 +133,16 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 {
 	size_t i = (size_t)(key - KEY_FIRST);
 	const char *value;
+	char name[64];
 
 	(void)state;
 	if (key < KEY_FIRST || i >= SETTING_COUNT)
 		return ARGP_ERR_UNKNOWN;
 	value = argument ? argument : "on"; /* only BOOL may go without */
-	check(&settings[i], options[i].name, value);
+	(void)snprintf(name, sizeof(name), "--%s", options[i].name);
+	check(&settings[i], name, value);
 	free(values[i]);
 	values[i] = settings[i].kind == STRING ? absolute(value) : memory_copy(value);
-	if (settings[i].kind == STRING && !strcmp(settings[i].unit, "file") &&
-	    access(values[i], R_OK) < 0)
-		command_fail(EXIT_RUN, "--%s: %s: %s", options[i].name, value, strerror(errno));
 	return 0;
 }
 
@@ -174,14 +185,39 @@ void run_options_init(void)
 	}
 }
 
+/* A typing error in a variable would otherwise be found only when the program has run. */
+static void check_variable(const char *variable)
+{
+	/* Settings of other parts in the same environment. */
+	static const char *const others[] = {"LTTNG", "FIX", "RELAX", "LIBRARY"};
+	size_t length = strcspn(variable, "=");
+	_cleanup_free_ char *name = memory_check(strndup(variable, length));
+	const char *tail = name + strlen(PREFIX), *value = variable + length + 1;
+
+	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
+		if (!strcmp(tail, others[i]))
+			return;
+	for (size_t i = 0; i < SETTING_COUNT; i++) {
+		if (strcmp(tail, settings[i].variable))
+			continue;
+		if (!values[i] && *value)
+			check(&settings[i], name, value);
+		return;
+	}
+	command_fail(EXIT_RUN, "unknown variable %s in the environment", name);
+}
+
 void run_options_export(void)
 {
+	for (char **variable = environ; *variable; variable++)
+		if (!strncmp(*variable, PREFIX, strlen(PREFIX)))
+			check_variable(*variable);
 	for (size_t i = 0; i < SETTING_COUNT; i++) {
 		_cleanup_free_ char *variable = NULL;
 
 		if (!values[i])
 			continue;
-		variable = memory_format("SLIPSTREAM_%s", settings[i].variable);
+		variable = memory_format(PREFIX "%s", settings[i].variable);
 		if (setenv(variable, values[i], 1) < 0)
 			command_fail(EXIT_RUN, "out of memory");
 	}

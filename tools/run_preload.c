@@ -107,10 +107,11 @@ void run_preload_export(const char *library, const struct program *program)
 
 /* Output (both streams) of the loader listing what `image` would load; *ret_status as waitpid(2).
  * NULL: could not be asked. */
-static char *list_libraries(const struct program *program, const char *preload, int *ret_status)
+static char *list_libraries(const char *loader, const char *image, const char *preload,
+			    int *ret_status)
 {
-	_cleanup_free_ char *setting = preload ? memory_format("LD_PRELOAD=%s", preload) : NULL;
-	char *arguments[] = {program->interpreter, "--list", program->image, NULL};
+	_cleanup_free_ char *setting = memory_format("LD_PRELOAD=%s", preload);
+	char *arguments[] = {(char *)loader, "--list", (char *)image, NULL};
 	_cleanup_free_ char **variables = NULL;
 	posix_spawn_file_actions_t actions;
 	size_t length = 0, count = 0;
@@ -123,10 +124,9 @@ static char *list_libraries(const struct program *program, const char *preload, 
 	variables = memory_new((count + 2) * sizeof(*variables));
 	count = 0;
 	for (char **variable = environ; *variable; variable++)
-		if (strncmp(*variable, "LD_PRELOAD=", 11) || !preload)
+		if (strncmp(*variable, "LD_PRELOAD=", 11))
 			variables[count++] = *variable;
-	if (setting)
-		variables[count++] = setting;
+	variables[count++] = setting;
 
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return NULL;
@@ -134,7 +134,7 @@ static char *list_libraries(const struct program *program, const char *preload, 
 	posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
 	posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
 	posix_spawn_file_actions_adddup2(&actions, ends[1], STDERR_FILENO);
-	error = posix_spawn(&pid, program->interpreter, &actions, NULL, arguments, variables);
+	error = posix_spawn(&pid, loader, &actions, NULL, arguments, variables);
 	posix_spawn_file_actions_destroy(&actions);
 	(void)close(ends[1]);
 	if (error) {
@@ -181,38 +181,35 @@ static char *complaint(const char *listing, const char *library)
 static bool is_good(const char *listing, int status, const char *library)
 {
 	return WIFEXITED(status) && !WEXITSTATUS(status) && strstr(listing, library) &&
-	       !strstr(listing, "cannot be preloaded") && !strstr(listing, "not found");
+	       !strstr(listing, "not found");
 }
 
 char *run_preload_verify(const char *library, const struct program *program)
 {
 	_cleanup_free_ char *preload = run_preload_compose(getenv("LD_PRELOAD"), library);
-	_cleanup_free_ char *with = NULL, *without = NULL;
-	int status_with = 0, status_without = 0;
+	_cleanup_free_ char *listing = NULL;
+	int status = 0;
 
 	/* Only glibc's loader knows --list as "do not run it"; what has none was named a blind spot
 	 * already. */
 	if (!program->interpreter || program->foreign_libc)
 		return NULL;
-	with = list_libraries(program, preload, &status_with);
-	if (!with || is_good(with, status_with, library))
+	listing = list_libraries(program->interpreter, program->image, preload, &status);
+	if (!listing || is_good(listing, status, library))
 		return NULL;
-	/* A library the program itself lacks is its own matter, and it may find it later. */
-	without = list_libraries(program, library, &status_without);
-	if (without && is_good(without, status_without, library))
-		return NULL;
-	free(without);
-	without = list_libraries(program, "", &status_without);
-	if (without && strstr(with, library) && !strstr(with, "cannot be preloaded") &&
-	    status_with == status_without) {
-		size_t missing_with = 0, missing_without = 0;
 
-		for (const char *at = with; (at = strstr(at, "not found")); at++)
-			missing_with++;
-		for (const char *at = without; (at = strstr(at, "not found")); at++)
-			missing_without++;
-		if (missing_with == missing_without)
+	/* What the program lacks even without us is its own matter. Then ask the same loader with
+	 * ourselves in its place. */
+	free(listing);
+	listing = list_libraries(program->interpreter, program->image, "", &status);
+	if (listing && !is_good(listing, status, "")) {
+		free(listing);
+		listing = list_libraries(program->interpreter, "/proc/self/exe", library, &status);
+		if (!listing || is_good(listing, status, library))
 			return NULL;
+		return complaint(listing, library);
 	}
-	return complaint(with, library);
+	free(listing);
+	listing = list_libraries(program->interpreter, program->image, preload, &status);
+	return complaint(listing ? listing : "", library);
 }

@@ -47,13 +47,17 @@ static void choose_signals(sigset_t *ret_set)
 	(void)sigaddset(ret_set, SIGCHLD);
 }
 
-static void start(char **arguments, const struct inherited *inherited, int error_pipe)
+static void start(const char *path, char **arguments, const struct inherited *inherited,
+		  int error_pipe)
 {
 	int error;
 
 	(void)sigaction(SIGCHLD, &inherited->child, NULL);
 	(void)sigprocmask(SIG_SETMASK, &inherited->mask, NULL);
-	(void)execvp(arguments[0], arguments);
+	if (path)
+		(void)execv(path, arguments);
+	else
+		(void)execvp(arguments[0], arguments);
 	error = errno;
 	while (write(error_pipe, &error, sizeof(error)) < 0 && errno == EINTR)
 		;
@@ -100,7 +104,7 @@ static void drop_pending(const sigset_t *signals)
 		errno = 0;
 }
 
-int run_wait(char **arguments, struct run_end *ret_end)
+int run_wait(const char *path, char **arguments, struct run_end *ret_end)
 {
 	struct sigaction standard = {.sa_handler = SIG_DFL};
 	struct run_end end = {0};
@@ -123,7 +127,7 @@ int run_wait(char **arguments, struct run_end *ret_end)
 		return -error;
 	}
 	if (!end.pid)
-		start(arguments, &inherited, ends[1]);
+		start(path, arguments, &inherited, ends[1]);
 	(void)close(ends[1]);
 
 	for (;;) {
