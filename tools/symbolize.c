@@ -186,37 +186,49 @@ static char *readable_name(struct symbolizer *symbolizer, const char *name)
 	return demangled ? demangled : strdup(name);
 }
 
-/* A copy without "/./" and "/folder/..": compilers note the path they were given, relative to the
- * build folder. */
-static char *tidy_path(const char *path)
+/*
+ * The path as a reader wants it: compilers note the one they were given, often relative to the
+ * build folder. "/./" and "/folder/.." are taken out by name alone, since the tree may not be on
+ * this machine.
+ */
+static char *tidy_path(const char *folder, const char *path)
 {
-	char *copy, *to;
+	char *whole, *to;
 	const char *from;
 
 	if (!path || !*path)
 		return NULL;
-	copy = malloc(strlen(path) + 1);
-	if (!copy || *path != '/')
-		return copy ? strcpy(copy, path) : NULL;
-	for (from = path, to = copy; *from;) {
+	if (*path == '/' || !folder || *folder != '/')
+		whole = strdup(path);
+	else if (asprintf(&whole, "%s/%s", folder, path) < 0)
+		whole = NULL;
+	if (!whole || *whole != '/')
+		return whole;
+	for (from = whole, to = whole; *from;) {
 		const char *end = strchrnul(from + 1, '/');
 		size_t length = (size_t)(end - from); /* with the slash before it */
 
 		if (length == 3 && !memcmp(from, "/..", 3)) {
-			while (to > copy && *--to != '/')
+			while (to > whole && *--to != '/')
 				;
 		} else if (length > 1 && !(length == 2 && from[1] == '.')) {
-			memcpy(to, from, length);
+			memmove(to, from, length);
 			to += length;
 		}
 		from = end;
 	}
 	*to = '\0';
-	return copy;
+	return whole;
 }
 
-static struct symbol_frame *add(struct symbol_frames *frames, char *function, const char *file,
-				uint32_t line)
+/* A line of the source: file as the compiler noted it, and the folder it ran in. */
+struct place {
+	const char *folder, *file;
+	uint32_t line;
+};
+
+static struct symbol_frame *add(struct symbol_frames *frames, char *function,
+				const struct place *place)
 {
 	struct symbol_frame *frame;
 
@@ -229,8 +241,8 @@ static struct symbol_frame *add(struct symbol_frames *frames, char *function, co
 	frame += frames->count++;
 	*frame = (struct symbol_frame){
 		.function = function,
-		.file = tidy_path(file),
-		.line = line,
+		.file = tidy_path(place->folder, place->file),
+		.line = place->line,
 		.function_offset = UINT64_MAX,
 	};
 	return frame;
@@ -248,26 +260,25 @@ static const char *die_name(Dwarf_Die *die)
 }
 
 /* Where an inlined function was called. */
-static void call_place(Dwarf_Die *unit, Dwarf_Die *inlined, const char **ret_file,
-		       uint32_t *ret_line)
+static void call_place(Dwarf_Die *unit, Dwarf_Die *inlined, struct place *place)
 {
 	Dwarf_Attribute attribute;
 	Dwarf_Word value;
 	Dwarf_Files *files;
 	size_t count;
 
-	*ret_file = NULL;
-	*ret_line = 0;
+	place->file = NULL;
+	place->line = 0;
 	if (!dwarf_formudata(dwarf_attr(inlined, DW_AT_call_line, &attribute), &value))
-		*ret_line = (uint32_t)value;
+		place->line = (uint32_t)value;
 	if (!dwarf_formudata(dwarf_attr(inlined, DW_AT_call_file, &attribute), &value) &&
 	    !dwarf_getsrcfiles(unit, &files, &count) && value < count)
-		*ret_file = dwarf_filesrc(files, value, NULL, NULL);
+		place->file = dwarf_filesrc(files, value, NULL, NULL);
 }
 
 /* Frames from debug information; none where it has no function here. */
 static void add_debug_frames(struct symbolizer *symbolizer, Dwfl_Module *module, uint64_t address,
-			     const char *file, uint32_t line, struct symbol_frames *frames)
+			     struct place place, struct symbol_frames *frames)
 {
 	Dwarf_Die *unit, *scopes = NULL, innermost;
 	Dwarf_Addr bias;
@@ -290,10 +301,10 @@ static void add_debug_frames(struct symbolizer *symbolizer, Dwfl_Module *module,
 
 		if (tag != DW_TAG_inlined_subroutine && tag != DW_TAG_subprogram)
 			continue;
-		if (!add(frames, readable_name(symbolizer, die_name(&scopes[i])), file, line) ||
+		if (!add(frames, readable_name(symbolizer, die_name(&scopes[i])), &place) ||
 		    tag == DW_TAG_subprogram)
 			break;
-		call_place(unit, &scopes[i], &file, &line);
+		call_place(unit, &scopes[i], &place);
 	}
 	free(scopes);
 }
@@ -302,7 +313,8 @@ int symbolizer_frame(struct symbolizer *symbolizer, const char *path, const uint
 		     size_t build_id_length, uint64_t address, struct symbol_frames *ret_frames)
 {
 	struct symbol_frames frames = {NULL, 0};
-	const char *source = NULL, *symbol;
+	struct place place = {NULL, NULL, 0};
+	const char *symbol;
 	struct symbol_frame *last;
 	struct file *file;
 	Dwfl_Line *line;
@@ -318,18 +330,19 @@ int symbolizer_frame(struct symbolizer *symbolizer, const char *path, const uint
 	if (file->error)
 		return file->error;
 	line = dwfl_module_getsrc(file->module, address);
-	if (line)
-		source = dwfl_lineinfo(line, NULL, &number, NULL, NULL, NULL);
-	if (number < 0)
-		number = 0;
-	add_debug_frames(symbolizer, file->module, address, source, (uint32_t)number, &frames);
+	if (line) {
+		place.file = dwfl_lineinfo(line, NULL, &number, NULL, NULL, NULL);
+		place.folder = dwfl_line_comp_dir(line);
+		place.line = number > 0 ? (uint32_t)number : 0;
+	}
+	add_debug_frames(symbolizer, file->module, address, place, &frames);
 	symbol = dwfl_module_addrinfo(file->module, address, &offset, &entry, NULL, NULL, NULL);
 	/* Without a size it is only the nearest symbol before: good for assembly, wrong in a
 	 * stripped file a megabyte on. */
 	if (symbol && !entry.st_size && offset > 4096)
 		symbol = NULL;
-	if (!frames.count && (symbol || source))
-		add(&frames, readable_name(symbolizer, symbol), source, (uint32_t)number);
+	if (!frames.count && (symbol || place.file))
+		add(&frames, readable_name(symbolizer, symbol), &place);
 	if (!frames.count)
 		return -ENODATA;
 	last = &frames.frames[frames.count - 1];

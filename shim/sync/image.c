@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Loaded ELF images (image.h). Called by module.c and python_layout.c from within dl_iterate_phdr(), which keeps the image mapped.
- * Relies on the dynamic loader having checked the dynamic section; notes nobody checked, so they are read with every length in doubt.
+ * Loaded ELF images (image.h). Called by module.c and python_layout.c from within
+ * dl_iterate_phdr(), which keeps the image mapped. Relies on the dynamic loader having checked the
+ * dynamic section; notes nobody checked, so they are read with every length in doubt.
  */
 #include "sync/image.h"
 
@@ -51,7 +52,7 @@ uint32_t image_build_id_note(const uint8_t *bytes, size_t size, size_t align,
 		if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == sizeof(ELF_NOTE_GNU) &&
 		    !memcmp(bytes + name, ELF_NOTE_GNU, sizeof(ELF_NOTE_GNU)) && note.n_descsz) {
 			uint32_t length = note.n_descsz < IMAGE_BUILD_ID_MAX ? note.n_descsz
-									      : IMAGE_BUILD_ID_MAX;
+									     : IMAGE_BUILD_ID_MAX;
 
 			memcpy(ret_id, bytes + description, length);
 			return length;
@@ -90,9 +91,8 @@ uint32_t image_build_id(const struct dl_phdr_info *info, uint8_t ret_id[IMAGE_BU
 		if (segment->p_type != PT_NOTE ||
 		    !is_loaded(info, segment->p_vaddr, segment->p_memsz))
 			continue;
-		length = image_build_id_note(
-			(const uint8_t *)(info->dlpi_addr + segment->p_vaddr), segment->p_memsz,
-			segment->p_align, ret_id);
+		length = image_build_id_note((const uint8_t *)(info->dlpi_addr + segment->p_vaddr),
+					     segment->p_memsz, segment->p_align, ret_id);
 		if (length)
 			return length;
 	}
@@ -114,7 +114,7 @@ uint64_t image_symbol(const struct dl_phdr_info *info, const char *name)
 	const ElfW(Sym) *symbols = NULL;
 	const char *strings = NULL;
 	const uint32_t *table = NULL, *buckets, *chain;
-	const ElfW(Addr) *bloom;
+	const ElfW(Addr) * bloom;
 	uint32_t hash = gnu_hash(name), bits = 8 * sizeof(ElfW(Addr)), index;
 	ElfW(Addr) word;
 	int i;
@@ -128,7 +128,8 @@ uint64_t image_symbol(const struct dl_phdr_info *info, const char *name)
 	for (; dynamic->d_tag != DT_NULL; dynamic++) {
 		uint64_t address = dynamic->d_un.d_ptr;
 
-		/* glibc relocates these in place, but not where the section is read-only (the vdso). */
+		/* glibc relocates these in place, but not where the section is read-only (the
+		 * vdso). */
 		if (address < info->dlpi_addr)
 			address += info->dlpi_addr;
 		if (dynamic->d_tag == DT_GNU_HASH)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Reads one loaded ELF image in memory: its extent, its build id, a symbol it defines. No dlsym(): that takes the loader's big lock, which a
- * thread inside a dlopen() constructor holds for as long as it likes.
+ * Reads one loaded ELF image in memory: its extent, its build id, a symbol it defines. No dlsym():
+ * that takes the loader's big lock, which a thread inside a dlopen() constructor holds for as long
+ * as it likes.
  */
 #ifndef SLIPSTREAM_SYNC_IMAGE_H
 #define SLIPSTREAM_SYNC_IMAGE_H
@@ -19,7 +20,8 @@ void image_extent(const struct dl_phdr_info *info, uint64_t *ret_start, uint64_t
 /* Length of the build id, 0 if there is none. */
 uint32_t image_build_id(const struct dl_phdr_info *info, uint8_t ret_id[IMAGE_BUILD_ID_MAX]);
 
-/* The same from the bytes of one note segment, which may be anything. `align` is the segment's alignment: 4 or 8. */
+/* The same from the bytes of one note segment, which may be anything. `align` is the segment's
+ * alignment: 4 or 8. */
 uint32_t image_build_id_note(const uint8_t *bytes, size_t size, size_t align,
 			     uint8_t ret_id[IMAGE_BUILD_ID_MAX]);
 

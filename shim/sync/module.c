@@ -2,8 +2,9 @@
 /*
  * Loaded modules (module.h). Called by site.c under its lock, and module_generation() by python.c.
  *
- * dl_iterate_phdr() takes the loader's list lock, which is held only while the list changes, never while constructors run (that is
- * another lock). We hold our own lock meanwhile, but nobody waits for ours without end (site.c gives up), so the two cannot deadlock.
+ * dl_iterate_phdr() takes the loader's list lock, which is held only while the list changes, never
+ * while constructors run (that is another lock). We hold our own lock meanwhile, but nobody waits
+ * for ours without end (site.c gives up), so the two cannot deadlock.
  */
 #include "sync/module.h"
 
@@ -19,7 +20,8 @@ static int read_counters(struct dl_phdr_info *info, size_t size, void *data)
 {
 	uint64_t *generation = data;
 
-	/* Both counters only grow. Loads get the high half so that a load and an unload never cancel out. */
+	/* Both counters only grow. Loads get the high half so that a load and an unload never
+	 * cancel out. */
 	if (size >= offsetof(struct dl_phdr_info, dlpi_subs) + sizeof(info->dlpi_subs))
 		*generation = (uint64_t)info->dlpi_adds << 32 ^ (uint64_t)info->dlpi_subs;
 	return 1;
@@ -57,7 +59,8 @@ static uint32_t path_id(const char *name, bool is_program)
 		return emit_string(name, name_length);
 	if (!strchr(name, '/')) /* the vdso has a name but no file */
 		return emit_string("[vdso]", 6);
-	/* Relative when it was loaded: right as long as the program has not changed its folder since. */
+	/* Relative when it was loaded: right as long as the program has not changed its folder
+	 * since. */
 	if (getcwd(path, 4096)) {
 		length = strlen(path);
 		path[length++] = '/';

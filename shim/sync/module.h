@@ -39,7 +39,8 @@ uint64_t module_generation(void);
 /* Makes the table agree with what is loaded, if `generation` is not that of its last scan. */
 void module_scan(struct module_table *table, uint64_t generation);
 
-/* The module of an address, 0 if none; *ret_offset: address in the file's own numbering, or the address itself. */
+/* The module of an address, 0 if none; *ret_offset: address in the file's own numbering, or the
+ * address itself. */
 uint32_t module_find(const struct module_table *table, uint64_t address, uint64_t *ret_offset);
 
 #endif

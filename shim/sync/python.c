@@ -2,12 +2,14 @@
 /*
  * Python frames of the calling thread (python.h). Called by site.c.
  *
- * The thread state comes from PyGILState_GetThisThreadState(), which reads thread-local storage and needs no GIL. From there everything is
- * copied out by the fault-proof reader: frame, code object, names, line table. The frames belong to this thread, which is here and not
- * in the interpreter, so they hold still; their code objects are kept alive by them. That holds with the GIL released too. Nothing is
- * believed: the thread state must name this thread, each object must be of its exact type, each count is bounded. What fails a check ends
- * the walk (or leaves out the name), so a wrong layout gives no frames instead of wrong ones.
- * Not seen: a thread inside a sub-interpreter that it did not start in, with the GIL released, shows its first interpreter's frames.
+ * The thread state comes from PyGILState_GetThisThreadState(), which reads thread-local storage and
+ * needs no GIL. From there everything is copied out by the fault-proof reader: frame, code object,
+ * names, line table. The frames belong to this thread, which is here and not in the interpreter, so
+ * they hold still; their code objects are kept alive by them. That holds with the GIL released too.
+ * Nothing is believed: the thread state must name this thread, each object must be of its exact
+ * type, each count is bounded. What fails a check ends the walk (or leaves out the name), so a
+ * wrong layout gives no frames instead of wrong ones. Not seen: a thread inside a sub-interpreter
+ * that it did not start in, with the GIL released, shows its first interpreter's frames.
  */
 #include "sync/python.h"
 
@@ -22,9 +24,9 @@
 #include "sync/python_lines.h"
 #include "sync/reader.h"
 
-#define TEXT_MAX     512		 /* bytes of a name */
+#define TEXT_MAX     512	 /* bytes of a name */
 #define TABLE_MAX    (64 * 1024) /* bytes of a line table that are looked through */
-#define FRAMES_MAX   4096		 /* frames passed over or taken: ends a loop in a corrupt chain */
+#define FRAMES_MAX   4096	 /* frames passed over or taken: ends a loop in a corrupt chain */
 #define OBJECT_BYTES (PYTHON_OFFSET_MAX + 8) /* most that is read of a frame or code object */
 
 struct walk {
@@ -76,7 +78,8 @@ static size_t put_character(char *text, uint32_t character)
 	return 4;
 }
 
-/* String id of a str object, 0 if it is none. A name too long keeps its end: the file, not the folders. */
+/* String id of a str object, 0 if it is none. A name too long keeps its end: the file, not the
+ * folders. */
 static uint32_t text_id(struct walk *walk, uint64_t address)
 {
 	const struct python_layout *layout = walk->layout;
@@ -96,7 +99,8 @@ static uint32_t text_id(struct walk *walk, uint64_t address)
 	length = word(object, layout->text_length);
 	memcpy(&state, object + layout->text_state, sizeof(state));
 	kind = state >> 2 & 7;
-	/* Bit 5: compact, the characters follow the object; bit 6: ASCII, they follow a shorter one. */
+	/* Bit 5: compact, the characters follow the object; bit 6: ASCII, they follow a shorter
+	 * one. */
 	if (!(state & 0x20) || (kind != 1 && kind != 2 && kind != 4) || length > INT32_MAX)
 		return 0;
 	data = state & 0x40 ? layout->text_ascii_data : layout->text_data;
@@ -189,7 +193,8 @@ static size_t code_bytes(const struct python_layout *layout)
 }
 
 /* 1: taken, 0: no Python code, pass over, -errno: not what we believe, stop. */
-static int take_frame(struct walk *walk, const uint8_t *frame, struct record_python_frame *ret_frame)
+static int take_frame(struct walk *walk, const uint8_t *frame,
+		      struct record_python_frame *ret_frame)
 {
 	const struct python_layout *layout = walk->layout;
 	uint8_t code[OBJECT_BYTES];
@@ -246,7 +251,8 @@ static uint64_t current_frame(struct walk *walk)
 	return frame;
 }
 
-/* Starts a walk in the first interpreter of which this thread runs code; its innermost frame or 0. */
+/* Starts a walk in the first interpreter of which this thread runs code; its innermost frame or 0.
+ */
 static uint64_t walk_start(struct walk *walk)
 {
 	const struct python_runtime *runtimes;

@@ -10,12 +10,13 @@
 struct record_python_frame;
 
 /*
- * Fills at most `max` frames, innermost first; returns how many; 0 where this is no Python process, its version is unknown (one
- * NOTE_PYTHON is written), or SLIPSTREAM_PYTHON=off.
+ * Fills at most `max` frames, innermost first; returns how many; 0 where this is no Python process,
+ * its version is unknown (one NOTE_PYTHON is written), or SLIPSTREAM_PYTHON=off.
  */
 uint32_t python_frames(struct record_python_frame *frames, uint32_t max);
 
-/* A number that differs (almost surely) when the thread is at another place of its innermost Python frame; 0 outside Python. */
+/* A number that differs (almost surely) when the thread is at another place of its innermost Python
+ * frame; 0 outside Python. */
 uint64_t python_mark(void);
 
 #endif

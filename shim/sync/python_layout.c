@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: MIT
 /*
- * Finding CPython in this process and how its structures are laid out (python_layout.h). Called by python.c.
+ * Finding CPython in this process and how its structures are laid out (python_layout.h). Called by
+ * python.c.
  *
- * 3.10 to 3.12 do not describe themselves: their rows below were printed by tests/programs/python/offsets.c, compiled against each
- * version's own headers (3.10.13, 3.11.7, 3.12.1; x86-64). Minor releases keep these structures. 3.13 and later begin
- * `_PyRuntime` with a table of offsets for debuggers, found by its cookie; only the order of that table is fixed here.
- * An interpreter built otherwise (tracing references) has another object head: the type checks in python.c then end every walk
- * at once, so it yields no frames, never wrong ones.
+ * 3.10 to 3.12 do not describe themselves: their rows below were printed by
+ * tests/programs/python/offsets.c, compiled against each version's own headers
+ * (3.10.13, 3.11.7, 3.12.1; x86-64). Minor releases keep these structures. 3.13 and later begin
+ * `_PyRuntime` with a table of offsets for debuggers, found by its cookie; only the order of that
+ * table is fixed here. An interpreter built otherwise (tracing references) has another object head:
+ * the type checks in python.c then end every walk at once, so it yields no frames, never wrong
+ * ones.
  */
 #include "sync/python_layout.h"
 
@@ -96,7 +99,8 @@ static const struct python_layout known[] = {
 
 enum group { THREAD, FRAME, CODE, OBJECT, BYTES, TEXT, GROUP_COUNT };
 
-/* Where the groups of the debug offsets begin, in 64-bit words; the order within those we use is the same in both. */
+/* Where the groups of the debug offsets begin, in 64-bit words; the order within those we use is
+ * the same in both. */
 static const struct debug_table {
 	uint16_t version;
 	bool tagged;
@@ -113,23 +117,15 @@ static const struct debug_table {
 static const struct debug_field {
 	uint8_t group, word, field;
 } debug_fields[] = {
-	FIELD(THREAD, 4, current_frame),
-	FIELD(THREAD, 5, thread_id),
-	FIELD(FRAME, 1, frame_previous),
-	FIELD(FRAME, 2, frame_code),
-	FIELD(FRAME, 3, frame_instruction),
-	FIELD(FRAME, 5, frame_owner),
-	FIELD(CODE, 1, code_filename),
-	FIELD(CODE, 3, code_name), /* the qualified one */
-	FIELD(CODE, 4, code_line_table),
-	FIELD(CODE, 5, code_first_line),
-	FIELD(CODE, 9, code_instructions),
-	FIELD(OBJECT, 1, object_type),
-	FIELD(BYTES, 1, object_size),
-	FIELD(BYTES, 2, bytes_data),
+	FIELD(THREAD, 4, current_frame),    FIELD(THREAD, 5, thread_id),
+	FIELD(FRAME, 1, frame_previous),    FIELD(FRAME, 2, frame_code),
+	FIELD(FRAME, 3, frame_instruction), FIELD(FRAME, 5, frame_owner),
+	FIELD(CODE, 1, code_filename),	    FIELD(CODE, 3, code_name), /* the qualified one */
+	FIELD(CODE, 4, code_line_table),    FIELD(CODE, 5, code_first_line),
+	FIELD(CODE, 9, code_instructions),  FIELD(OBJECT, 1, object_type),
+	FIELD(BYTES, 1, object_size),	    FIELD(BYTES, 2, bytes_data),
 	FIELD(TEXT, 0, text_data), /* size of the full string object: corrected below */
-	FIELD(TEXT, 1, text_state),
-	FIELD(TEXT, 2, text_length),
+	FIELD(TEXT, 1, text_state),	    FIELD(TEXT, 2, text_length),
 	FIELD(TEXT, 3, text_ascii_data),
 };
 
@@ -173,7 +169,8 @@ int python_layout_from_table(const uint64_t table[PYTHON_DEBUG_WORDS], uint32_t 
 		}
 		memcpy((char *)&layout + field->field, &value, sizeof(value));
 	}
-	/* The full string object adds one pointer to the compact one, whose characters follow it. */
+	/* The full string object adds one pointer to the compact one, whose characters follow it.
+	 */
 	layout.text_data -= sizeof(void *);
 	if (layout.text_ascii_data > layout.text_data ||
 	    layout.text_data > PYTHON_OFFSET_MAX - sizeof(void *)) {
@@ -185,9 +182,10 @@ int python_layout_from_table(const uint64_t table[PYTHON_DEBUG_WORDS], uint32_t 
 }
 
 /*
- * The runtimes found. `searching` is taken by one thread at a time; another finds it taken and goes by what is published. Entries are only added:
- * count is stored with release after an entry is complete, read with acquire in python_runtimes(). `seen` is the generation of the last
- * search: written by the searcher, read by all, a stale value only costs another search.
+ * The runtimes found. `searching` is taken by one thread at a time; another finds it taken and goes
+ * by what is published. Entries are only added: count is stored with release after an entry is
+ * complete, read with acquire in python_runtimes(). `seen` is the generation of the last search:
+ * written by the searcher, read by all, a stale value only costs another search.
  */
 static struct python_runtime runtimes[RUNTIMES_MAX];
 static atomic_uint count;

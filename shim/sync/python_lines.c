@@ -39,7 +39,8 @@ int64_t python_lines_pairs(struct python_lines *lines, const uint8_t *table, siz
 	return (int64_t)used;
 }
 
-/* A signed number in groups of 6 bits, lowest first, 0x40 says that more follow, the lowest bit is the sign. */
+/* A signed number in groups of 6 bits, lowest first, 0x40 says that more follow, the lowest bit is
+ * the sign. */
 static bool signed_number(const uint8_t *table, size_t size, int64_t *ret_number)
 {
 	uint64_t number = 0;
@@ -69,7 +70,8 @@ int64_t python_lines_locations(struct python_lines *lines, const uint8_t *table,
 		unsigned int kind = table[used] >> 3 & 15;
 		int64_t delta = 0;
 
-		/* An entry ends where the next byte has the top bit set; one cut off by the piece's end may go on. */
+		/* An entry ends where the next byte has the top bit set; one cut off by the piece's
+		 * end may go on. */
 		for (next = used + 1; next < size && !(table[next] & 0x80); next++)
 			;
 		if (kind >= 10 && kind <= 12)
@@ -80,12 +82,14 @@ int64_t python_lines_locations(struct python_lines *lines, const uint8_t *table,
 				break;
 			delta = 0; /* an entry without its number: corrupt, go on as best we can */
 		}
-		/* The piece may have been cut within what we do not read (columns): that costs nothing if this entry is the one. */
+		/* The piece may have been cut within what we do not read (columns): that costs
+		 * nothing if this entry is the one. */
 		if (lines->offset < lines->position + 2 * ((table[used] & 7) + 1))
 			return found(kind == 15 ? 0 : lines->line + delta, ret_line);
 		if (next == size)
 			break;
-		/* Lines far outside any file only come from corrupt tables; keeps the sum in range. */
+		/* Lines far outside any file only come from corrupt tables; keeps the sum in range.
+		 */
 		if (delta > INT32_MAX || delta < -INT32_MAX)
 			delta = 0;
 		lines->line += delta;

@@ -2,10 +2,12 @@
 /*
  * Fault-proof reads (reader.h). Called by python.c and site.c.
  *
- * process_vm_readv() on our own process never faults and is atomic against unmapping. Sandboxes that refuse it (old container
- * profiles) get the second way: rt_sigprocmask() with a `how` that does not exist copies the set in before it says EINVAL, so that it tells a
- * readable address (EINVAL) from another (EFAULT) and changes nothing; the bytes are then copied plainly. Between
- * the two another thread could unmap the page; what is read belongs to live frames of the calling thread, which nobody unmaps.
+ * process_vm_readv() on our own process never faults and is atomic against unmapping. Sandboxes
+ * that refuse it (old container profiles) get the second way: rt_sigprocmask() with a `how` that
+ * does not exist copies the set in before it says EINVAL, so that it tells a readable address
+ * (EINVAL) from another (EFAULT) and changes nothing; the bytes are then copied plainly. Between
+ * the two another thread could unmap the page; what is read belongs to live frames of the calling
+ * thread, which nobody unmaps.
  */
 #include "sync/reader.h"
 

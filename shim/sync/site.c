@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: MIT
 /*
- * Call sites (site.h): unwinds the calling thread, turns addresses into modules and offsets, interns the result. Called by sync.c.
+ * Call sites (site.h): unwinds the calling thread, turns addresses into modules and offsets,
+ * interns the result. Called by sync.c.
  *
- * Unwinding is glibc's backtrace(), that is libgcc's unwinder over the program's own call frame information. It needs no frame pointers; where
- * there is no information (assembly, generated code) it ends, and the site is as deep as it got; where it
- * does not pass our own frames the return address alone is the site. It is loaded by site_prepare(), since loading allocates and takes
- * the loader's lock; before that, or where libgcc_s is missing, the return address alone is used.
- * With glibc 2.35 and later the unwinder finds tables by _dl_find_object() without a lock. Before, it walks the
- * images under the loader's list lock: held only while that list changes, never while constructors run, and recursive, so that a thread
- * inside dlopen() can get here too. No lock of the shim is held then.
+ * Unwinding is glibc's backtrace(), that is libgcc's unwinder over the program's own call frame
+ * information. It needs no frame pointers; where there is no information (assembly, generated code)
+ * it ends, and the site is as deep as it got; where it does not pass our own frames the return
+ * address alone is the site. It is loaded by site_prepare(), since loading allocates and takes the
+ * loader's lock; before that, or where libgcc_s is missing, the return address alone is used. With
+ * glibc 2.35 and later the unwinder finds tables by _dl_find_object() without a lock. Before, it
+ * walks the images under the loader's list lock: held only while that list changes, never while
+ * constructors run, and recursive, so that a thread inside dlopen() can get here too. No lock of
+ * the shim is held then.
  *
- * Tables live in one mapping that a forked child finds zeroed (MADV_WIPEONFORK): its record file is another, with ids of its own. Where
- * the kernel cannot do that (before 4.14) the process id is compared instead.
+ * Tables live in one mapping that a forked child finds zeroed (MADV_WIPEONFORK): its record file is
+ * another, with ids of its own. Where the kernel cannot do that (before 4.14) the process id is
+ * compared instead.
  */
 #include "sync/site.h"
 
@@ -30,11 +34,11 @@
 #include "sync/python.h"
 
 #define DEPTH_MAX     64
-#define OWN_FRAMES    16		/* of the shim, above the return address, at most */
-#define SITES_MAX     (64 * 1024)	/* interned in one process */
-#define SLOTS	      (2 * SITES_MAX)	/* half full at most; a power of two */
-#define SPINS	      20000		/* before another thread's hold is given up on */
-#define CACHE_ENTRIES 32		/* a power of two */
+#define OWN_FRAMES    16	      /* of the shim, above the return address, at most */
+#define SITES_MAX     (64 * 1024)     /* interned in one process */
+#define SLOTS	      (2 * SITES_MAX) /* half full at most; a power of two */
+#define SPINS	      20000	      /* before another thread's hold is given up on */
+#define CACHE_ENTRIES 32	      /* a power of two */
 
 struct slot {
 	uint64_t hash;
@@ -42,13 +46,14 @@ struct slot {
 };
 
 /*
- * All under `lock`, a word of its own: a pthread mutex would be inherited locked by a forked child and could not be given up on. A thread
- * that does not get it within SPINS goes without a site: whoever holds it may be stopped, or be waiting for a loader lock that we are
- * called under.
+ * All under `lock`, a word of its own: a pthread mutex would be inherited locked by a forked child
+ * and could not be given up on. A thread that does not get it within SPINS goes without a site:
+ * whoever holds it may be stopped, or be waiting for a loader lock that we are called under.
  */
 struct tables {
 	atomic_uint lock;
-	/* Of this process's tables, never 0; see `epochs`. Written under the lock, read without it by the cache: any value will do there. */
+	/* Of this process's tables, never 0; see `epochs`. Written under the lock, read without it
+	 * by the cache: any value will do there. */
 	atomic_uint epoch;
 	uint32_t count; /* sites, and the last id */
 	int pid;	/* owner, where the mapping is not wiped */
@@ -56,12 +61,15 @@ struct tables {
 	struct slot slots[SLOTS];
 };
 
-/* Set once by the first thread that maps them (compare and swap, release), read by all (acquire). */
+/* Set once by the first thread that maps them (compare and swap, release), read by all (acquire).
+ */
 static _Atomic(struct tables *) tables_mapped;
 static bool wiped_on_fork; /* written before tables_mapped is */
-/* backtrace() may be called. Written by site_prepare() with release, after the loading; read with acquire. */
+/* backtrace() may be called. Written by site_prepare() with release, after the loading; read with
+ * acquire. */
 static atomic_bool prepared;
-/* Numbers the tables that this process and its ancestors had, so that a child's cache entries of its parent do not match. Under the lock. */
+/* Numbers the tables that this process and its ancestors had, so that a child's cache entries of
+ * its parent do not match. Under the lock. */
 static uint32_t epochs;
 
 /* This thread is in here already: a signal handler's driver call gets no site. */
@@ -112,7 +120,8 @@ static bool tables_lock(struct tables *tables)
 	unsigned int spins, expected;
 
 	if (!wiped_on_fork && tables->pid != getpid() && tables->pid) {
-		/* A child of a fork: other threads, and with them any holder of the lock, are gone. */
+		/* A child of a fork: other threads, and with them any holder of the lock, are gone.
+		 */
 		memset(tables, 0, sizeof(*tables));
 	}
 	for (spins = 0; spins < SPINS; spins++) {
@@ -182,8 +191,8 @@ static uint32_t intern(struct tables *tables, const struct stack *stack)
 {
 	size_t frame_size = stack->frames * sizeof(stack->frame[0]);
 	size_t python_size = stack->python_frames * sizeof(stack->python[0]);
-	uint64_t hash = hash_bytes(stack->frame, frame_size) * 3 +
-			hash_bytes(stack->python, python_size);
+	uint64_t hash =
+		hash_bytes(stack->frame, frame_size) * 3 + hash_bytes(stack->python, python_size);
 	struct record_site *record;
 	struct slot *slot;
 	uint64_t i;
@@ -260,7 +269,8 @@ uint32_t site_take(const void *return_address)
 
 	if (!inside) {
 		inside = true;
-		atomic_signal_fence(memory_order_seq_cst); /* with a signal handler of this thread */
+		atomic_signal_fence(
+			memory_order_seq_cst); /* with a signal handler of this thread */
 		id = take(return_address, &epoch);
 		atomic_signal_fence(memory_order_seq_cst);
 		inside = false;
@@ -281,7 +291,8 @@ uint32_t site_take_cached(const void *return_address, const void *frame)
 		return 0;
 	inside = true;
 	atomic_signal_fence(memory_order_seq_cst); /* with a signal handler of this thread */
-	/* The native stack is the same for every line of a Python function, so its place there is part of the key. */
+	/* The native stack is the same for every line of a Python function, so its place there is
+	 * part of the key. */
 	mark = python_mark();
 	hash = ((uint64_t)(uintptr_t)return_address ^ (uint64_t)(uintptr_t)frame >> 4 ^ mark) *
 	       UINT64_C(0x9e3779b97f4a7c15);

@@ -10,8 +10,9 @@
 
 #include "emit/emit.h"
 
-const char *fake_string(uint32_t id);                      /* NULL: no such id */
-const struct record *fake_record(enum record_type type, uint32_t n); /* the n-th of its type, from 0 */
+const char *fake_string(uint32_t id); /* NULL: no such id */
+const struct record *fake_record(enum record_type type,
+				 uint32_t n); /* the n-th of its type, from 0 */
 uint32_t fake_count(enum record_type type);
 uint32_t fake_notes(enum note_code code, const char *text); /* how often; text NULL: any */
 void fake_reset(void);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Two libraries of the same size from one source, loaded after each other at the same place: the name tells them apart.
+ * Two libraries of the same size from one source, loaded after each other at the same place: the
+ * name tells them apart.
  */
 #include <stdint.h>
 

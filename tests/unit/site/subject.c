@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 /*
- * What the symbolizer test looks at: prints where it was called from, and what the right answer is. Built in several ways (meson.build): as
- * a program with and without fixed addresses, stripped, with its debug information in a second file, and as a library.
+ * What the symbolizer test looks at: prints where it was called from, and what the right answer is.
+ * Built in several ways (meson.build): as a program with and without fixed addresses, stripped,
+ * with its debug information in a second file, and as a library.
  *
- * Lines: "id <hex of the build id>", then "<address in the file, hex> <function> <line>[ <function it was inlined into> <line>]".
+ * Lines: "id <hex of the build id>", then "<address in the file, hex> <function> <line>[ <function
+ * it was inlined into> <line>]".
  */
 #include <link.h>
 #include <stdint.h>
@@ -36,7 +38,7 @@ static int find(struct dl_phdr_info *info, size_t size, void *data)
 static uint64_t base;
 
 __attribute__((noinline)) static void mark(const char *rest, int line, const char *outer,
-					    int outer_line)
+					   int outer_line)
 {
 	printf("%llx %s %d", (unsigned long long)((uintptr_t)__builtin_return_address(0) - base),
 	       rest, line);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * shim/sync/image.c, reader.c, python_lines.c and the table of python_layout.c: what reads bytes that may be anything.
+ * shim/sync/image.c, reader.c, python_lines.c and the table of python_layout.c: what reads bytes
+ * that may be anything.
  */
 #include <dlfcn.h>
 #include <elf.h>
@@ -94,8 +95,8 @@ static void test_symbol(void **state)
 
 static void test_reader(void **state)
 {
-	uint8_t *pages = mmap(NULL, 3 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-			      -1, 0);
+	uint8_t *pages =
+		mmap(NULL, 3 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	struct reader reader;
 	uint8_t bytes[8192];
 	uint64_t at;
@@ -134,7 +135,8 @@ static void test_reader(void **state)
 
 typedef int64_t decoder(struct python_lines *, const uint8_t *, size_t, int32_t *);
 
-/* The line at `offset`, with the table given in pieces of `piece` bytes that are refilled as python.c does. */
+/* The line at `offset`, with the table given in pieces of `piece` bytes that are refilled as
+ * python.c does. */
 static int32_t line_at(decoder *decode, const uint8_t *table, size_t size, int64_t offset,
 		       size_t piece)
 {
@@ -160,21 +162,32 @@ static void test_lines(void **state)
 	static const uint8_t pairs[] = {4, 1, 254, 0xfd, 6, 0x80, 2, 127};
 	/* 3.11: short form, one-line +2, no columns +5, long -20, none, no columns +300, short. */
 	static const uint8_t locations[] = {
-		0x80 | 0 << 3 | 1, 0x12,			    /* 2 units */
-		0x80 | 12 << 3 | 0, 1, 2,			    /* 1 unit, +2 */
-		0x80 | 13 << 3 | 7, 10,				    /* 8 units, +5 */
-		0x80 | 14 << 3 | 0, 41, 0, 1, 1,		    /* 1 unit, -20 */
-		0x80 | 15 << 3 | 3,				    /* 4 units, no line */
-		0x80 | 13 << 3 | 0, 0x40 | (600 & 63), 600 >> 6, /* 1 unit, +300 */
-		0x80 | 9 << 3 | 0, 0x33,			    /* 1 unit */
+		0x80 | 0 << 3 | 1,
+		0x12, /* 2 units */
+		0x80 | 12 << 3 | 0,
+		1,
+		2, /* 1 unit, +2 */
+		0x80 | 13 << 3 | 7,
+		10, /* 8 units, +5 */
+		0x80 | 14 << 3 | 0,
+		41,
+		0,
+		1,
+		1,		    /* 1 unit, -20 */
+		0x80 | 15 << 3 | 3, /* 4 units, no line */
+		0x80 | 13 << 3 | 0,
+		0x40 | (600 & 63),
+		600 >> 6, /* 1 unit, +300 */
+		0x80 | 9 << 3 | 0,
+		0x33, /* 1 unit */
 	};
 	static const struct {
 		int64_t offset;
 		int32_t line;
-	} want_pairs[] = {{-2, 100}, {0, 101}, {3, 101}, {4, 98}, {257, 98}, {258, 0}, {264, 225},
-			  {266, -3}},
-	  want[] = {{-2, 100}, {0, 100}, {3, 100}, {4, 102}, {6, 107}, {21, 107}, {22, 87},
-		    {24, 0}, {31, 0}, {32, 387}, {34, 387}};
+	} want_pairs[] = {{-2, 100}, {0, 101}, {3, 101},   {4, 98},
+			  {257, 98}, {258, 0}, {264, 225}, {266, -3}},
+	  want[] = {{-2, 100}, {0, 100}, {3, 100}, {4, 102},  {6, 107}, {21, 107},
+		    {22, 87},  {24, 0},	 {31, 0},  {32, 387}, {34, 387}};
 	size_t i, piece;
 
 	for (piece = 2; piece < 9; piece++) {
@@ -212,7 +225,8 @@ static void test_layout(void **state)
 	assert_int_equal(layout.code_instructions, 64 + 43);
 	assert_int_equal(layout.text_data, 56);
 	assert_int_equal(layout.text_ascii_data, 40);
-	/* 3.15, a table of another version, a free-threaded build, an offset out of range: refused with a reason. */
+	/* 3.15, a table of another version, a free-threaded build, an offset out of range: refused
+	 * with a reason. */
 	assert_int_equal(python_layout_from_table(table, 0x030f00f0, &layout, &reason),
 			 -EPROTONOSUPPORT);
 	assert_string_equal(reason, "version unknown");

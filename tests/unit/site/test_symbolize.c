@@ -2,8 +2,8 @@
 /*
  * tools/symbolize.c against programs that print the right answers themselves (subject.c).
  *
- *	test_symbolize FULL:FILE ... NAMES:FILE[:RUN] ... -- FULL has debug information, NAMES only symbols; RUN is
- *	the program to start where FILE is a library.
+ *	test_symbolize FULL:FILE ... NAMES:FILE[:RUN] ... -- FULL has debug information, NAMES only
+ *symbols; RUN is the program to start where FILE is a library.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -158,7 +158,8 @@ static void test_no_file(void **state)
 	assert_true(fd >= 0);
 	assert_int_equal(write(fd, "no elf", 6), 6);
 	close(fd);
-	assert_int_equal(symbolizer_frame(symbolizer, "/nonexistent/x", id, 4, 1, &frames), -ENOENT);
+	assert_int_equal(symbolizer_frame(symbolizer, "/nonexistent/x", id, 4, 1, &frames),
+			 -ENOENT);
 	assert_int_equal(symbolizer_frame(symbolizer, "[vdso]", id, 4, 1, &frames), -ENOENT);
 	assert_int_equal(symbolizer_frame(symbolizer, "", id, 4, 1, &frames), -ENOENT);
 	assert_int_equal(symbolizer_frame(symbolizer, name, id, 4, 1, &frames), -ENOEXEC);
