@@ -4,10 +4,10 @@
 
     compare_counts.py WITNESS.json SLIPSTREAM.json [--json FILE]
 
-For a wrapped function, the calls that the kernel saw coming from its own wrapper must equal the shim's count, and no call may come
-from anywhere else outside the driver (an escaped call). For an unwrapped one, whose thunk counts and jumps, the calls from outside the
-driver must equal the count. The shim's own calls, told apart by the function that made them, and the driver's calls of its own exports
-are listed, not compared. Status: 0 equal, 1 different, 3 not to be known (the witness lost calls or could not place some).
+For each function, the calls that the kernel saw coming from outside the driver, less the shim's own, must equal the shim's count. A
+wrapper either calls the driver, and then the return address lies in the wrapper of that very name, or counts and jumps to it, and
+then it lies in the program. The shim's own calls are told apart by the function that made them. A call that came past the shim is one the
+kernel saw and the shim did not count. The driver's calls of its own exports are not compared. Status: 0 equal, 1 different, 3 not to be known (the witness lost calls or could not place some).
 """
 import argparse
 import json
@@ -28,16 +28,12 @@ def compare(witness, report):
         unknown += call.get("unknown", 0)
         own += sum(call.get("shim_own", {}).values())
         outside += wrapper + sum(elsewhere.values())
-        if name in unwrapped:
-            if sum(elsewhere.values()) != shim:
-                lines.append(f"{name} (unwrapped): kernel {sum(elsewhere.values())}, shim {shim}")
-            if wrapper:
-                lines.append(f"{name}: called by a wrapper, yet said to be unwrapped")
-            continue
-        if wrapper != shim:
-            lines.append(f"{name}: kernel {wrapper}, shim {shim}")
-        for module, count in sorted(elsewhere.items()):
-            lines.append(f"{name}: {count} escaped calls from {module}")
+        kernel = wrapper + sum(elsewhere.values())
+        if kernel != shim:
+            callers = ", ".join(f"{count} from {module}" for module, count in sorted(elsewhere.items()))
+            lines.append(f"{name}: kernel {kernel}, shim {shim}" + (f" ({callers})" if callers else ""))
+        if wrapper and name in unwrapped:
+            lines.append(f"{name}: called by a wrapper, yet said to be unwrapped")
     figures = {
         "shim": sum(counted.values()), "kernel": outside, "shim_own": own, "functions": len([n for n in counted if counted[n]]),
         "unwrapped_called": sorted(name for name in unwrapped if counted.get(name)), "unknown": unknown, "lost": witness["lost"],
