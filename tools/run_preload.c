@@ -180,14 +180,16 @@ static char *complaint(const char *listing, const char *library)
 
 static bool is_good(const char *listing, int status, const char *library)
 {
-	return WIFEXITED(status) && !WEXITSTATUS(status) && strstr(listing, library) &&
+	_cleanup_free_ char *entry = memory_format("%s (", library); /* an address follows */
+
+	return WIFEXITED(status) && !WEXITSTATUS(status) && strstr(listing, entry) &&
 	       !strstr(listing, "not found");
 }
 
 char *run_preload_verify(const char *library, const struct program *program)
 {
 	_cleanup_free_ char *preload = run_preload_compose(getenv("LD_PRELOAD"), library);
-	_cleanup_free_ char *listing = NULL;
+	_cleanup_free_ char *listing = NULL, *self = realpath("/proc/self/exe", NULL);
 	int status = 0;
 
 	/* Only glibc's loader knows --list as "do not run it"; what has none was named a blind spot
@@ -202,9 +204,9 @@ char *run_preload_verify(const char *library, const struct program *program)
 	 * ourselves in its place. */
 	free(listing);
 	listing = list_libraries(program->interpreter, program->image, "", &status);
-	if (listing && !is_good(listing, status, "")) {
+	if (self && listing && !is_good(listing, status, "")) {
 		free(listing);
-		listing = list_libraries(program->interpreter, "/proc/self/exe", library, &status);
+		listing = list_libraries(program->interpreter, self, library, &status);
 		if (!listing || is_good(listing, status, library))
 			return NULL;
 		return complaint(listing, library);

@@ -241,7 +241,7 @@ class Signals(Run):
         self.assertEqual(process.wait(30), 0)
 
     def test_term_of_us_ends_the_program_and_still_reports(self):
-        process = self.start("sh", "-c", "echo ready; exec sleep 60")
+        process = self.start("/usr/bin/python3", "-c", "import time;print('ready',flush=True);time.sleep(60)")
         self.assertEqual(process.stdout.readline(), "ready\n")
         process.terminate()
         self.assertIn("17 implicit", process.stderr.read())
