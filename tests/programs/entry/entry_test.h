@@ -6,6 +6,7 @@
 #define ENTRY_TEST_H
 
 #include <dlfcn.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

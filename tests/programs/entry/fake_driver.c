@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * A driver of a few functions, to see what the shim lets through: it counts every call by name (fake_calls()) and does nothing else.
- * Built several times: FAKE_V1_ONLY without cuGetProcAddress_v2, FAKE_NO_LOOKUP without either, FAKE_SECOND as another file.
+ * Built several times: FAKE_V1_ONLY without cuGetProcAddress_v2, FAKE_NO_LOOKUP without either, FAKE_MORE with one function more.
  * The faithful simulation is tests/simcuda; this one can be made to lack or to misbehave.
  */
 #include <dlfcn.h>
@@ -161,6 +161,14 @@ CUresult cuGraphicsEGLRegisterImage(uint64_t a, uint64_t b, uint64_t c, uint64_t
 		return CUDA_ERROR_INVALID_VALUE;
 	return CUDA_SUCCESS;
 }
+
+#ifdef FAKE_MORE
+FUNCTION(cuMemcpyDtoH_v2, void *to, CUdeviceptr from, size_t bytes)
+{
+	count("cuMemcpyDtoH_v2");
+	return CUDA_SUCCESS;
+}
+#endif
 
 /* Newer than any header. */
 FUNCTION(cuFutureThing, int value)

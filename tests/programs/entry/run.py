@@ -1,0 +1,515 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""The entry tests: runs one program of this folder under the shim and looks at what came of it.
+
+    run.py --list
+    run.py --shim FILE --folder BUILD --source SOURCE --simcuda DIR TEST
+
+A test named failure-NN-... is the public failure NN of FAILURES.md. Exit status 77: skipped, with the reason.
+"""
+import argparse
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import slip  # noqa: E402
+
+TESTS = {}
+
+
+def test(name):
+    def add(function):
+        assert name not in TESTS, name
+        TESTS[name] = function
+        return function
+    return add
+
+
+class Skip(Exception):
+    """Cannot be tried here; the text says why."""
+
+
+class Place:
+    """One test's folder: a driver folder, a folder for records, and how to run a program."""
+
+    def __init__(self, arguments, temporary):
+        self.shim = os.path.abspath(arguments.shim)
+        self.folder = os.path.abspath(arguments.folder)
+        self.source = arguments.source
+        self.simcuda = arguments.simcuda
+        self.temporary = temporary
+        self.out = os.path.join(temporary, "out")
+        os.mkdir(self.out)
+
+    def library(self, name):
+        return os.path.join(self.folder, f"lib{name}.so")
+
+    def program(self, name):
+        return os.path.join(self.folder, f"entry-{name}")
+
+    def driver_folder(self, kind):
+        folder = os.path.join(self.temporary, kind)
+        if not os.path.isdir(folder):
+            os.mkdir(folder)
+            os.symlink(self.library(f"fake-{kind}"), os.path.join(folder, "libcuda.so.1"))
+        return folder
+
+    def run(self, *command, driver="full", preload=None, status=0, environment=None, out=True, shim=True):
+        """Runs it; returns (stdout, stderr). The status must be as given."""
+        values = {key: value for key, value in os.environ.items() if not key.startswith("SLIPSTREAM_")}
+        values.pop("LD_PRELOAD", None)
+        values.pop("LD_LIBRARY_PATH", None)
+        if driver:
+            values["LD_LIBRARY_PATH"] = self.driver_folder(driver) if driver != "simcuda" else self.simcuda
+        preload = preload if preload is not None else ["SHIM"]
+        if shim:
+            values["LD_PRELOAD"] = " ".join(self.shim if item == "SHIM" else item for item in preload)
+        if out:
+            values["SLIPSTREAM_OUT"] = self.out
+        values.update(environment or {})
+        done = subprocess.run(command, env=values, capture_output=True, text=True, timeout=110, check=False)
+        if done.returncode != status:
+            raise AssertionError(f"{' '.join(command)}: status {done.returncode}, not {status}\n{done.stdout}{done.stderr}")
+        return done.stdout, done.stderr
+
+    def quiet(self, *command, **options):
+        """Runs it; nothing may appear on stderr."""
+        stdout, stderr = self.run(*command, **options)
+        assert stderr == "", f"stderr: {stderr}"
+        return stdout
+
+    def calls(self, *case, **options):
+        return self.quiet(self.program("calls"), *case, **options)
+
+    def processes(self):
+        return slip.processes(self.out)
+
+    def process(self):
+        found = self.processes()
+        assert len(found) == 1, f"{len(found)} record files"
+        return found[0]
+
+
+def equal(got, wanted, what):
+    assert got == wanted, f"{what}: {got!r}, not {wanted!r}"
+
+
+def counts(process, **wanted):
+    for name, count in wanted.items():
+        equal(process.counts.get(name, 0), count, f"calls of {name}")
+
+
+# Ways in -------------------------------------------------------------------------------------------------------------------
+
+
+@test("entry-dlsym-callers-are-counted")
+def _(place):
+    place.calls("dlsym")
+    process = place.process()
+    equal(process.counts, {"cuInit": 1, "cuCtxGetCurrent": 1000}, "counts")
+    equal(process.handed_out, {"cuInit": 1, "cuCtxGetCurrent": 1}, "handed out")
+    equal(process.header["state"], 2, "state")
+    equal(process.header["driver_version"], 13000, "driver version")
+    assert process.driver.endswith("/libcuda.so.1"), process.driver
+    assert "cuMemcpyHtoD_v2" in process.in_driver and "cuMemcpyDtoH_v2" not in process.in_driver
+
+
+@test("entry-linked-callers-are-counted")
+def _(place):
+    place.quiet(place.program("linked"), "calls", driver="more")
+    counts(place.process(), cuInit=1, cuCtxGetCurrent=10, cuMemAlloc_v2=1, cuMemcpyHtoD_v2=1, cuMemFree_v2=1)
+
+
+@test("failure-08-versions")
+def _(place):
+    """One wrapper an address, each version its own prototype."""
+    place.calls("identity")
+    counts(place.process(), cuCtxSynchronize_v2=1, cuCtxSynchronize=0)
+
+
+@test("entry-off-changes-no-address-and-counts-nothing")
+def _(place):
+    for case in ("dlsym", "identity", "fork-after-init"):
+        place.calls(case, environment={"SLIPSTREAM_MODE": "off"})
+    place.quiet(place.program("linked"), "missing", driver="full", environment={"SLIPSTREAM_MODE": "off"})
+    equal(place.processes(), [], "record files")
+
+
+@test("entry-a-driver-opened-by-its-path")
+def _(place):
+    place.calls("absolute", os.path.join(place.driver_folder("full"), "libcuda.so.1"), driver=None)
+    counts(place.process(), cuInit=1)
+
+
+@test("entry-a-second-driver-passes-and-is-noted")
+def _(place):
+    # The loader takes a file with a loaded SONAME for the loaded library, so the second one goes by another.
+    second = os.path.join(place.temporary, "libcuda.so.2")
+    with open(place.library("fake-more"), "rb") as stream:
+        data = stream.read()
+    with open(second, "wb") as stream:
+        stream.write(data.replace(b"libcuda.so.1\0", b"libcuda.so.2\0", 1))
+    place.calls("second", second)
+    process = place.process()
+    equal(process.note("second"), [second], "note")
+    counts(process, cuInit=1)
+
+
+@test("entry-functions-without-prototype-are-counted-and-keep-every-argument")
+def _(place):
+    place.calls("thunk")
+    process = place.process()
+    counts(process, cuGraphicsEGLRegisterImage=10)
+    equal(process.note("unwrapped"), ["cuGraphicsEGLRegisterImage"], "unwrapped")
+    assert "cuGraphicsEGLRegisterImage" not in process.wrapped
+
+
+@test("entry-unknown-driver-functions-pass-and-are-noted")
+def _(place):
+    place.calls("unknown")
+    equal(place.process().note("unwrapped"), ["cuFutureThing", "cuPrivate"], "unwrapped")
+
+
+@test("entry-dlsym-looked-up-by-dlsym-is-ours")
+def _(place):
+    place.calls("dlsym-of-dlsym")
+
+
+@test("entry-probing-by-rtld-default-finds-the-driver-exactly-where-it-is")
+def _(place):
+    place.calls("probe-global")
+    place.calls("probe", driver=None)
+
+
+@test("entry-a-weak-reference-without-driver-gets-a-status")
+def _(place):
+    equal(place.quiet(place.program("weak"), driver=None), "34\n", "stdout")
+
+
+@test("entry-errno-is-kept")
+def _(place):
+    place.calls("errno")
+
+
+@test("entry-dlerror-is-kept")
+def _(place):
+    place.calls("dlerror")
+
+
+@test("entry-calls-from-a-signal-handler")
+def _(place):
+    copies, others = map(int, place.calls("signal").split())
+    counts(place.process(), cuMemcpyHtoD_v2=copies, cuCtxGetCurrent=others)
+
+
+# Settings ------------------------------------------------------------------------------------------------------------------
+
+
+@test("entry-bad-settings-give-one-line-each-and-are-noted")
+def _(place):
+    bad = {"SLIPSTREAM_STACK": "65", "SLIPSTREAM_THRESHOLD": "5 parsecs", "SLIPSTREAM_PYHTON": "off", "SLIPSTREAM_MODE": "on"}
+    _, stderr = place.run(place.program("calls"), "dlsym", environment=bad)
+    lines = sorted(stderr.splitlines())
+    equal(lines, ["slipstream: SLIPSTREAM_MODE: bad value 'on'", "slipstream: SLIPSTREAM_PYHTON: no such setting",
+                  "slipstream: SLIPSTREAM_STACK: bad value '65'", "slipstream: SLIPSTREAM_THRESHOLD: bad value '5 parsecs'"], "stderr")
+    equal(len(place.process().note("config")), 4, "notes")
+    counts(place.process(), cuCtxGetCurrent=1000)
+
+
+@test("entry-mode-fix-is-not-there-yet-and-says-so")
+def _(place):
+    _, stderr = place.run(place.program("calls"), "dlsym", environment={"SLIPSTREAM_MODE": "fix", "SLIPSTREAM_FIX": "streams"})
+    equal(stderr, "slipstream: SLIPSTREAM_MODE: not in this build, observing instead: 'fix'\n", "stderr")
+    counts(place.process(), cuCtxGetCurrent=1000)
+
+
+@test("entry-records-go-nowhere-where-the-folder-cannot-be-written")
+def _(place):
+    place.run(place.program("calls"), "dlsym", out=False, environment={"SLIPSTREAM_OUT": "/proc/no/such"})
+    place.calls("dlsym", out=False)
+
+
+# Public failures -----------------------------------------------------------------------------------------------------------
+
+
+@test("failure-01-rtld-next-O0")
+def _(place):
+    place.quiet(place.program("next-O0"), driver=None)
+
+
+@test("failure-01-rtld-next-O2")
+def _(place):
+    place.quiet(place.program("next-O2"), driver=None)
+
+
+@test("failure-01-rtld-next-interposers")
+def _(place):
+    """Before and behind the shim."""
+    interposer = place.library("entry-interposer")
+    for order in (["SHIM", interposer], [interposer, "SHIM"]):
+        place.quiet(place.program("linked"), "missing", preload=order)
+        counts(place.processes()[-1], cuInit=1)
+
+
+@test("failure-02-thread-identity")
+def _(place):
+    """Every thread's calls are its own."""
+    place.calls("threads")
+    process = place.process()
+    counts(process, cuCtxGetCurrent=4 * 8 * 20000)
+    assert process.blocks <= 11, f"{process.blocks} blocks of counters for 8 threads at a time"
+
+
+@test("failure-03-exact-names")
+def _(place):
+    """Cudnn, cublas and a foreign cuInit are not ours."""
+    place.calls("other-names", place.library("entry-other"))
+
+
+@test("failure-04-driver-looks-itself-up")
+def _(place):
+    place.calls("own-lookup")
+
+
+@test("failure-05-v1-only-driver")
+def _(place):
+    place.calls("v1-only", driver="v1")
+    counts(place.process(), cuGetProcAddress=2, cuInit=1)
+
+
+@test("failure-06-before-11.3")
+def _(place):
+    """No look-up function in the driver."""
+    place.calls("no-look-up", driver="old")
+    counts(place.process(), cuCtxGetCurrent=1000)
+
+
+@test("failure-07-export-table-before-init")
+def _(place):
+    """Verbatim, noted, no cuInit."""
+    place.calls("export-table")
+    process = place.process()
+    equal(process.note("table"), ["f8cff951-2146-8b4e-b9e2-fb469e7c0dd9"], "tables")
+    counts(process, cuGetExportTable=4, cuInit=0)
+
+
+@test("failure-09-null-status")
+def _(place):
+    place.calls("null-status")
+
+
+@test("failure-11-null-and-failed-out-parameters")
+def _(place):
+    place.calls("null-arguments")
+    place.calls("untouched")
+
+
+@test("failure-12-failed-init-can-be-repeated")
+def _(place):
+    place.calls("failed-init")
+    counts(place.process(), cuInit=4)
+
+
+@test("failure-13-shell-without-driver")
+def _(place):
+    """Nothing printed, nothing written, nothing undefined."""
+    plain = place.run("/bin/bash", "-c", "echo $((6 * 7)); ls / | wc -l", driver=None, shim=False)
+    equal(place.run("/bin/bash", "-c", "echo $((6 * 7)); ls / | wc -l", driver=None), plain, "output")
+    equal(place.processes(), [], "record files")
+    place.calls("probe", driver=None)
+
+
+@test("failure-14-no-newer-glibc-than-2.34")
+def _(place):
+    text = subprocess.run(["objdump", "-T", place.shim], capture_output=True, text=True, check=True).stdout
+    versions = {tuple(map(int, found.split("."))) for found in re.findall(r"GLIBC_([0-9.]+)", text)}
+    assert versions and max(versions) <= (2, 34), f"newest is GLIBC_{'.'.join(map(str, max(versions)))}"
+
+
+@test("failure-15-needs-libc-only")
+def _(place):
+    text = subprocess.run(["objdump", "-p", place.shim], capture_output=True, text=True, check=True).stdout
+    needed = set(re.findall(r"NEEDED\s+(\S+)", text))
+    if any("san" in name for name in needed):
+        raise Skip("a sanitizer build needs its runtime")
+    equal(needed - {"libc.so.6", "ld-linux-x86-64.so.2"}, set(), "needed libraries")
+    text = subprocess.run(["nm", "-D", "--undefined-only", place.shim], capture_output=True, text=True, check=True).stdout
+    equal(re.findall(r"\bcu[A-Z]\w*", text), [], "undefined driver functions")
+
+
+@test("failure-15-exports")
+def _(place):
+    """Every name of the driver, dlsym, nothing else."""
+    text = subprocess.run(["nm", "-D", "--defined-only", place.shim], capture_output=True, text=True, check=True).stdout
+    found = {line.split()[-1] for line in text.splitlines()}
+    with open(os.path.join(place.source, "shim", "catalogue", "exports.txt"), encoding="utf-8") as stream:
+        names = {line.split("#")[0].strip() for line in stream} - {""}
+    equal(sorted(names - found), [], "names not exported")
+    own = {name for name in found - names if not re.match(r"cu[A-Z]", name)}
+    equal(own, OWN_EXPORTS, "own exports")
+
+
+OWN_EXPORTS = {"dlsym"}
+
+
+@test("failure-17-deepbind")
+def _(place):
+    """Passes the shim by and is reported."""
+    place.calls("deepbind", place.library("entry-plugin"))
+    notes = place.process().note("pass")
+    assert any("RTLD_DEEPBIND" in text for text in notes), notes
+
+
+@test("failure-18-dlsym-while-the-allocator-starts")
+def _(place):
+    allocator = place.library("entry-allocator")
+    place.quiet("/bin/true", preload=[allocator, "SHIM"], driver=None)
+    place.quiet("/bin/true", preload=["SHIM", allocator], driver=None)
+    place.calls("dlsym", preload=["SHIM", allocator])
+    counts(place.process(), cuCtxGetCurrent=1000)
+
+
+@test("failure-19-asan-first")
+def _(place):
+    runtime = subprocess.run(["gcc", "-print-file-name=libasan.so"], capture_output=True, text=True, check=False).stdout.strip()
+    if not os.path.isabs(runtime):
+        raise Skip("no libasan.so")
+    runtime = os.path.realpath(runtime)
+    options = {"ASAN_OPTIONS": "protect_shadow_gap=0:detect_leaks=0"}
+    place.calls("dlsym", preload=[runtime, "SHIM"], environment=options)
+    counts(place.process(), cuCtxGetCurrent=1000)
+
+
+@test("failure-21-fork")
+def _(place):
+    """Parent and child have counts of their own."""
+    place.calls("fork")
+    parent, child = place.processes()
+    counts(parent, cuCtxGetCurrent=10, cuInit=0)
+    counts(child, cuCtxGetCurrent=7, cuInit=1)
+    equal(child.header["parent_pid"], parent.header["pid"], "parent")
+    equal(child.note("pass"), [], "notes")
+
+
+@test("failure-21-clone")
+def _(place):
+    """A child without fork handlers."""
+    place.calls("clone")
+    parent, child = place.processes()
+    counts(parent, cuCtxGetCurrent=10, cuInit=1)
+    counts(child, cuCtxGetCurrent=7, cuInit=1)
+
+
+@test("failure-21-fork-thread")
+def _(place):
+    """The child's first call comes from a new thread."""
+    place.calls("fork-thread")
+    parent, child = place.processes()
+    counts(parent, cuCtxGetCurrent=1)
+    counts(child, cuCtxGetCurrent=4)
+
+
+@test("failure-21-fork-idle")
+def _(place):
+    """A child that uses nothing leaves its parent's record alone."""
+    place.calls("fork-idle", status=-signal.SIGKILL)
+    process = place.process()
+    counts(process, cuCtxGetCurrent=2)
+    equal(process.header["state"], 1, "state")
+
+
+@test("failure-21-vfork")
+def _(place):
+    place.calls("vfork")
+    counts(place.process(), cuCtxGetCurrent=2)
+
+
+@test("failure-22-fork-after-init")
+def _(place):
+    """The child passes through, counted; nobody calls cuInit for it."""
+    place.calls("fork-after-init")
+    parent, child = place.processes()
+    counts(parent, cuCtxGetCurrent=10, cuInit=1)
+    counts(child, cuCtxGetCurrent=7, cuInit=1)
+    equal(child.note("pass"), ["forked after cuInit"], "notes")
+    equal(child.header["forked"], 1, "forked")
+
+
+@test("failure-23-fork-while-others-call")
+def _(place):
+    place.calls("fork-busy")
+    found = place.processes()
+    equal(len(found), 41, "record files")
+    for child in found[1:]:
+        counts(child, cuCtxGetCurrent=7)
+
+
+@test("failure-25-exit-handlers")
+def _(place):
+    place.calls("exit")
+    process = place.process()
+    counts(process, cuCtxGetCurrent=9)
+    equal(process.header["state"], 2, "state")
+
+
+@test("failure-25-thread-exit")
+def _(place):
+    """Destructors that run after ours."""
+    place.calls("thread-exit")
+    process = place.process()
+    counts(process, cuCtxGetCurrent=200)
+    assert process.blocks <= 5, f"{process.blocks} blocks of counters for one thread at a time"
+
+
+@test("failure-29-call-from-the-driver")
+def _(place):
+    place.calls("callback")
+    counts(place.process(), cuCtxSynchronize=1, cuCtxGetCurrent=1)
+
+
+@test("failure-30-early-constructor")
+def _(place):
+    """A call before the shim's own constructor."""
+    place.quiet(place.program("early"))
+    counts(place.process(), cuInit=1)
+
+
+@test("failure-38-missing-symbol")
+def _(place):
+    """A status instead of the loader's abort."""
+    place.quiet(place.program("linked"), "missing", driver="full")
+    process = place.process()
+    equal(process.notes.get(("missing", "cuMemcpyDtoH_v2")), 3, "notes")
+    counts(process, cuMemcpyDtoH_v2=3)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--shim")
+    parser.add_argument("--folder")
+    parser.add_argument("--source")
+    parser.add_argument("--simcuda")
+    parser.add_argument("test", nargs="?")
+    arguments = parser.parse_args()
+    if arguments.list:
+        print("\n".join(TESTS))
+        return 0
+    with tempfile.TemporaryDirectory(prefix="entry-") as temporary:
+        try:
+            TESTS[arguments.test](Place(arguments, temporary))
+        except Skip as reason:
+            print(f"skipped: {reason}")
+            return 77
+        except (AssertionError, subprocess.TimeoutExpired) as error:
+            print(error)
+            return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
