@@ -85,6 +85,38 @@ def check_table(path):
     assert not faults, "\n".join(faults)
 
 
+def check_hung():
+    """Stops the measuring process in the middle: to its parent that is a call that never returns."""
+    for _ in range(10):
+        parent = subprocess.Popen([program, "--driver", driver, "--only", "row mem-free-1m", "--timeout", "1000"], stdout=subprocess.PIPE, text=True)
+        for _ in range(2000):
+            time.sleep(0.001)
+            with open(f"/proc/{parent.pid}/task/{parent.pid}/children", encoding="utf-8") as file:
+                children = file.read().split()
+            try:
+                with open(f"/proc/{children[0] if children else 0}/cmdline", "rb") as file:
+                    inside = b"row mem-free-1m" in file.read()
+            except OSError:
+                continue
+            if inside:
+                time.sleep(0.05)  # into its steps
+                try:
+                    os.kill(int(children[0]), signal.SIGSTOP)
+                except ProcessLookupError:
+                    pass
+                break
+        output = parent.communicate(timeout=60)[0]
+        lines = [line.split() for line in output.splitlines() if line.startswith(("cell", "gate"))]
+        hung = [line for line in lines if line[3] == "hung"]
+        if parent.returncode or not hung:
+            continue  # stopped too early or too late
+        assert len(hung) == 1 and len(lines) == 6, output
+        assert [line[0] for line in lines] == ["cell"] * 3 + ["gate"] * 3, output
+        assert all(line[3] in ("blocked", "blocks") for line in lines if line not in hung), output
+        return
+    raise AssertionError("never caught the process inside a step")
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
         table = os.path.join(folder, "sim.table")
@@ -108,6 +140,9 @@ def main():
         assert done.stderr.count("(from the earlier run)") >= 10, done.stderr
         assert done.stdout == "", done.stdout
         print("an interrupted run goes on")
+
+        check_hung()
+        print("a step that never ends costs that step only")
 
         report = json.loads(run("--driver", driver, "--json", "--only", "row mem-free-1m").stdout)
         assert {one["result"] for one in report["cells"]} == {"blocked"} and len(report["cells"]) == 3, report
