@@ -2,13 +2,15 @@
 /*
  * Clock: conversion of counter ticks to CLOCK_MONOTONIC nanoseconds.
  *
- * Owns the pair of points (counter, CLOCK_MONOTONIC) that gives the rate. The first point is taken at load, the second whenever a conversion
- * finds the last one older than REFRESH_NS: no start-up delay, and the rate follows the kernel's slewing of
- * CLOCK_MONOTONIC. A point is good to some tens of nanoseconds (the tightest of three reads), so the rate is good to 0.1 % once the
- * points are 0.1 ms apart, and a duration that lies between the two points is never off by more than the two
+ * Owns the pair of points (counter, CLOCK_MONOTONIC) that gives the rate. The first point is taken
+ * at load, the second whenever a conversion finds the last one older than REFRESH_NS: no start-up
+ * delay, and the rate follows the kernel's slewing of CLOCK_MONOTONIC. A point is good to some tens
+ * of nanoseconds (the tightest of three reads), so the rate is good to 0.1 % once the points are
+ * 0.1 ms apart, and a duration that lies between the two points is never off by more than the two
  * readings' own error, however young the process.
  *
- * Threads: `scale` is written under a try-lock (a loser converts with the old values) and read by all through a sequence counter.
+ * Threads: `scale` is written under a try-lock (a loser converts with the old values) and read by
+ * all through a sequence counter.
  */
 #include "clock.h"
 
@@ -17,7 +19,7 @@
 #endif
 
 #define REFRESH_NS UINT64_C(100000000)
-#define SHIFT      32
+#define SHIFT	   32
 
 struct point {
 	uint64_t ticks, ns;
@@ -27,15 +29,17 @@ bool clock_uses_counter;
 
 static struct point first; /* written by clock_start() only */
 
-/* Writer: the holder of `refreshing`. Readers: everyone, by the sequence. All fields are relaxed atomics. */
+/* Writer: the holder of `refreshing`. Readers: everyone, by the sequence. All fields are relaxed
+ * atomics. */
 static struct {
-	uint32_t sequence; /* odd while written; pairs: release store <-> acquire load in read_scale() */
+	uint32_t sequence; /* odd while written; pairs: release store <-> acquire load in
+			      read_scale() */
 	uint32_t refreshing;
 	uint64_t ticks, ns; /* the newest point */
-	uint64_t rate;      /* ns per tick, SHIFT bits of fraction; 0: no second point yet */
+	uint64_t rate;	    /* ns per tick, SHIFT bits of fraction; 0: no second point yet */
 } scale;
 
-#define LOAD(field)         __atomic_load_n(&scale.field, __ATOMIC_RELAXED)
+#define LOAD(field)	    __atomic_load_n(&scale.field, __ATOMIC_RELAXED)
 #define STORE(field, value) __atomic_store_n(&scale.field, value, __ATOMIC_RELAXED)
 
 static uint64_t multiply(uint64_t ticks, uint64_t rate)
@@ -92,7 +96,8 @@ static void read_scale(struct point *newest_, uint64_t *rate_)
 		newest_->ticks = LOAD(ticks);
 		newest_->ns = LOAD(ns);
 		*rate_ = LOAD(rate);
-		/* Keeps the loads above before the second look; pairs with the first store in refresh(). */
+		/* Keeps the loads above before the second look; pairs with the first store in
+		 * refresh(). */
 		__atomic_thread_fence(__ATOMIC_ACQUIRE);
 		after = LOAD(sequence);
 	} while (before != after || before & 1);
@@ -112,7 +117,8 @@ static void refresh(void)
 
 		sequence = LOAD(sequence);
 		STORE(sequence, sequence + 1);
-		/* No field may be seen new while the sequence still looks even: pairs with read_scale()'s fence. */
+		/* No field may be seen new while the sequence still looks even: pairs with
+		 * read_scale()'s fence. */
 		__atomic_thread_fence(__ATOMIC_RELEASE);
 		STORE(ticks, now.ticks);
 		STORE(ns, now.ns);
@@ -122,7 +128,8 @@ static void refresh(void)
 	__atomic_store_n(&scale.refreshing, 0, __ATOMIC_RELEASE);
 }
 
-/* Makes sure that `ticks` is not far behind the newest point, so that its rate is the present one. */
+/* Makes sure that `ticks` is not far behind the newest point, so that its rate is the present one.
+ */
 static void scale_for(uint64_t ticks, struct point *newest_, uint64_t *rate_)
 {
 	read_scale(newest_, rate_);
@@ -144,7 +151,8 @@ uint64_t clock_ns(uint64_t ticks)
 		return ticks;
 	scale_for(ticks, &newest, &rate);
 	if (!rate)
-		return clock_now_ns(); /* another thread is just taking the very first second point */
+		return clock_now_ns(); /* another thread is just taking the very first second point
+					*/
 	if (ticks >= newest.ticks)
 		return newest.ns + multiply(ticks - newest.ticks, rate);
 	return newest.ns - multiply(newest.ticks - ticks, rate);

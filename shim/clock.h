@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
 /*
- * Clock: one cheap reading before and after each driver call, and its conversion to CLOCK_MONOTONIC nanoseconds.
+ * Clock: one cheap reading before and after each driver call, and its conversion to CLOCK_MONOTONIC
+ * nanoseconds.
  *
- * A tick is a cycle of the invariant time stamp counter where the processor has one, else a nanosecond. Read by the
- * wrappers (entry) on every timed call; converted by sync for the calls that it reports. Relies on
- * clock_start(), run by the library's constructor; before it, ticks are nanoseconds already.
+ * A tick is a cycle of the invariant time stamp counter where the processor has one, else a
+ * nanosecond. Read by the wrappers (entry) on every timed call; converted by sync for the calls
+ * that it reports. Relies on clock_start(), run by the library's constructor; before it, ticks are
+ * nanoseconds already.
  */
 #ifndef SLIPSTREAM_CLOCK_H
 #define SLIPSTREAM_CLOCK_H
@@ -16,7 +18,8 @@
 /* Written once by clock_start(), before any wrapper can run concurrently; constant afterwards. */
 extern bool clock_uses_counter __attribute__((visibility("hidden")));
 
-/* Takes the first of the two points that the conversion needs. No delay, no system call beyond clock_gettime. */
+/* Takes the first of the two points that the conversion needs. No delay, no system call beyond
+ * clock_gettime. */
 void clock_start(void);
 
 /* CLOCK_MONOTONIC of a reading. */

@@ -2,9 +2,10 @@
 /*
  * Settings: reads SLIPSTREAM_* once, by the table in options.def.
  *
- * Called by entry_setup() before anything reads `config`. Allocates nothing: strings stay where the environment
- * has them. A bad value or an unknown variable gives one line on stderr, since a typing error in a preloaded
- * library's settings would otherwise go unseen; the program goes on with the default.
+ * Called by entry_setup() before anything reads `config`. Allocates nothing: strings stay where the
+ * environment has them. A bad value or an unknown variable gives one line on stderr, since a typing
+ * error in a preloaded library's settings would otherwise go unseen; the program goes on with the
+ * default.
  */
 #include "config.h"
 
@@ -31,13 +32,14 @@ static const struct option {
 	int kind;
 	void *field;
 } options[] = {
-#define OPTION(variable_, field_, kind_, default_, unit_, help_) \
+#define OPTION(variable_, field_, kind_, default_, unit_, help_)                                   \
 	{PREFIX #variable_, default_, unit_, KIND_##kind_, &config.field_},
 #include "options.def"
 #undef OPTION
 };
 
-/* Settings of other parts, in the same environment: the LTTng provider, and what mode `fix` will have. */
+/* Settings of other parts, in the same environment: the LTTng provider, and what mode `fix` will
+ * have. */
 static const char *const others[] = {"SLIPSTREAM_LTTNG", "SLIPSTREAM_FIX", "SLIPSTREAM_RELAX"};
 
 const char *config_problem(unsigned int index)
@@ -53,13 +55,15 @@ static void complain(const char *variable, size_t length, const char *what, cons
 
 	if (problem_count == PROBLEM_MAX)
 		return;
-	snprintf(problems[problem_count], PROBLEM_SIZE, "%.*s: %s%s%.80s%s", (int)(length > 60 ? 60 : length),
-		 variable, what, value ? " '" : "", value ? value : "", value ? "'" : "");
+	snprintf(problems[problem_count], PROBLEM_SIZE, "%.*s: %s%s%.80s%s",
+		 (int)(length > 60 ? 60 : length), variable, what, value ? " '" : "",
+		 value ? value : "", value ? "'" : "");
 	size = snprintf(line, sizeof(line), "slipstream: %s\n", problems[problem_count]);
 	problem_count++;
 	if (size >= (int)sizeof(line))
 		size = sizeof(line) - 1;
-	written = write(STDERR_FILENO, line, (size_t)size); /* one write: lines of two processes do not mix */
+	written = write(STDERR_FILENO, line,
+			(size_t)size); /* one write: lines of two processes do not mix */
 	(void)written;
 }
 
@@ -168,7 +172,8 @@ static void check_unknown(const char *entry)
 	if (strncmp(entry, PREFIX, sizeof(PREFIX) - 1) != 0)
 		return;
 	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
-		if (strlen(options[i].variable) == length && memcmp(options[i].variable, entry, length) == 0)
+		if (strlen(options[i].variable) == length &&
+		    memcmp(options[i].variable, entry, length) == 0)
 			return;
 	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
 		if (strlen(others[i]) == length && memcmp(others[i], entry, length) == 0)
@@ -197,7 +202,8 @@ void config_load(void)
 		complain(option->variable, strlen(option->variable), "bad value", value);
 	}
 	if (config.mode == CONFIG_FIX) {
-		complain(PREFIX "MODE", strlen(PREFIX "MODE"), "not in this build, observing instead:", "fix");
+		complain(PREFIX "MODE", strlen(PREFIX "MODE"),
+			 "not in this build, observing instead:", "fix");
 		config.mode = CONFIG_OBSERVE;
 	}
 	for (char **entry = environ; entry && *entry; entry++)

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
 /*
- * Driver: the only place that calls the real driver. `driver` is one table of typed pointers, a member per wrapped
- * export, named like it (generated: driver_ops.h). Members are NULL until the driver library is found and where it lacks the symbol. Tests
- * fill the table with fakes.
+ * Driver: the only place that calls the real driver. `driver` is one table of typed pointers, a
+ * member per wrapped export, named like it (generated: driver_ops.h). Members are NULL until the
+ * driver library is found and where it lacks the symbol. Tests fill the table with fakes.
  *
- * Written once, by whoever finds the driver first (racing finders store the same values); read by every thread without a lock:
- * each member is one relaxed atomic pointer and its value never changes again.
+ * Written once, by whoever finds the driver first (racing finders store the same values); read by
+ * every thread without a lock: each member is one relaxed atomic pointer and its value never
+ * changes again.
  */
 #ifndef SLIPSTREAM_DRIVER_DRIVER_H
 #define SLIPSTREAM_DRIVER_DRIVER_H
@@ -16,7 +17,8 @@
 
 extern struct driver_ops driver;
 
-/* Looks for a loaded libcuda.so.1 (never loads one), takes a reference, fills `driver`. No malloc of ours, no lock of ours. */
+/* Looks for a loaded libcuda.so.1 (never loads one), takes a reference, fills `driver`. No malloc
+ * of ours, no lock of ours. */
 bool driver_find(void);
 
 /* Which exported function lives at this address: its number, or -1. */

@@ -2,9 +2,10 @@
 /*
  * Driver: finds the loaded libcuda.so.1 and fills the table of its functions.
  *
- * Called by entry: from the constructor (a program linked with the driver has it mapped by then), from the dlsym hook, and from a thread's first
- * driver call. Relies on entry's real dlsym. It never loads a driver, takes no lock of its own, and may run in
- * several threads at once: all of them store the same values.
+ * Called by entry: from the constructor (a program linked with the driver has it mapped by then),
+ * from the dlsym hook, and from a thread's first driver call. Relies on entry's real dlsym. It
+ * never loads a driver, takes no lock of its own, and may run in several threads at once: all of
+ * them store the same values.
  */
 #include "driver/driver.h"
 
@@ -18,14 +19,16 @@
 
 #define SONAME "libcuda.so"
 
-/* Members are in the order of the function numbers, so that the table is an array as well (asserted in driver_ops.h). */
+/* Members are in the order of the function numbers, so that the table is an array as well (asserted
+ * in driver_ops.h). */
 struct driver_ops driver __attribute__((visibility("hidden")));
 
 struct driver_image driver_image;
 
 /*
- * Address -> function number, open addressing. Written by racing finders, each slot by compare-and-swap, so that
- * two of them agree on the slots; complete before `driver_image.found` is set, which is what readers check.
+ * Address -> function number, open addressing. Written by racing finders, each slot by
+ * compare-and-swap, so that two of them agree on the slots; complete before `driver_image.found` is
+ * set, which is what readers check.
  */
 #define MAP_SIZE 2048 /* power of two; at most a third full */
 
@@ -51,10 +54,12 @@ static void map_add(const void *address, uint32_t function)
 	for (uint32_t tries = 0; tries < MAP_SIZE; tries++, slot = (slot + 1) % MAP_SIZE) {
 		const void *expected = NULL;
 
-		/* The number first: a slot whose address is seen has its number (release below, acquire in the reader). Two functions
-		 * never compete for one free slot with different numbers unless finders race, and then both are at the same function. */
+		/* The number first: a slot whose address is seen has its number (release below,
+		 * acquire in the reader). Two functions never compete for one free slot with
+		 * different numbers unless finders race, and then both are at the same function. */
 		if (__atomic_load_n(&map[slot].address, __ATOMIC_RELAXED) == address)
-			return; /* another finder, or two names of one address: the first name stands */
+			return; /* another finder, or two names of one address: the first name
+				   stands */
 		if (!__atomic_compare_exchange_n(&map[slot].address, &expected, address, false,
 						 __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {
 			if (expected == address)
@@ -147,7 +152,8 @@ bool driver_find(void)
 	search.path[0] = '\0';
 	if (!dl_iterate_phdr(look, &search))
 		return false;
-	/* The reference keeps it mapped for good: the program remembers our wrappers, which go there. */
+	/* The reference keeps it mapped for good: the program remembers our wrappers, which go
+	 * there. */
 	handle = dlopen(search.path, RTLD_NOLOAD | RTLD_LAZY);
 	if (!handle)
 		return false; /* unloaded meanwhile, or in another namespace */
@@ -164,10 +170,12 @@ bool driver_find(void)
 		memcpy(driver_image.path, search.path, sizeof(driver_image.path));
 		driver_image.start = search.start;
 		driver_image.end = search.end;
-		/* Pairs with the acquire loads of `found`: who sees it sees table, map and bounds. */
+		/* Pairs with the acquire loads of `found`: who sees it sees table, map and bounds.
+		 */
 		__atomic_store_n(&driver_image.found, 1, __ATOMIC_RELEASE);
 		return true;
 	}
-	/* Another finder is naming it, a few instructions away from the end; this call may do without the bounds. */
+	/* Another finder is naming it, a few instructions away from the end; this call may do
+	 * without the bounds. */
 	return true;
 }

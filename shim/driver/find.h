@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * What finding the driver leaves behind, for entry: where its image lies and how it is called. The functions themselves are in driver.h.
+ * What finding the driver leaves behind, for entry: where its image lies and how it is called. The
+ * functions themselves are in driver.h.
  */
 #ifndef SLIPSTREAM_DRIVER_FIND_H
 #define SLIPSTREAM_DRIVER_FIND_H
@@ -10,7 +11,8 @@
 
 #define DRIVER_PATH_MAX 1024
 
-/* Written once by the finder that set `naming`; `found` is stored last (release) and read first (acquire). */
+/* Written once by the finder that set `naming`; `found` is stored last (release) and read first
+ * (acquire). */
 struct driver_image {
 	uint32_t found, naming;
 	uintptr_t start, end; /* of its mapping */

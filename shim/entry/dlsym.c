@@ -2,56 +2,66 @@
 /*
  * dlsym: what the hook answers.
  *
- * Owns the way to glibc's own dlsym. Called by dlsym_x86_64.S for every look-up of the process. Names that are not the driver's cost a hash at
- * most and go on to glibc by a jump; nothing here allocates, locks or waits for them. For the driver's names glibc is asked first, with the
- * program's own arguments, so that its answer, its error text and its clearing of the error state are what the program sees;
- * only an address inside the driver's image is replaced.
+ * Owns the way to glibc's own dlsym. Called by hooks_x86_64.S for every look-up of the process.
+ * Names that are not the driver's cost a hash at most and go on to glibc by a jump; nothing here
+ * allocates, locks, waits or calls into the C library for them. For the driver's names glibc is
+ * asked first, with the program's own arguments, so that its answer, its error text and its
+ * clearing of the error state are what the program sees; only an address inside the driver's image
+ * is replaced.
  *
- * Our own exported names must not be an answer: a program that probes for the driver would find one where there is none. Where glibc answers with one
- * of ours, the next object behind us is asked instead.
+ * Our own exported names must not be an answer: a program that probes for the driver would find one
+ * where there is none. Where glibc answers with one of ours, the next object behind us is asked
+ * instead.
  */
 #include <dlfcn.h>
 #include <errno.h>
 #include <link.h>
 #include <stdint.h>
-#include <string.h>
 
 #include "driver/find.h"
 #include "entry/entry.h"
+#include "entry/hook.h"
 #include "entry/names.h"
 
 typedef void *dlsym_function(void *handle, const char *name);
 
-struct dlsym_answer {
-	void *address;
-	uint64_t jump; /* 1: to `address`, with the program's arguments; 0: return it */
-};
-
-struct dlsym_answer entry_dlsym(void *handle, const char *name, const void *caller) ENTRY_HIDDEN;
 void *dlsym(void *handle, const char *name) ENTRY_EXPORT;
 
-/* Racing first callers store the same pointer. */
-static dlsym_function *real;
+static void *real;
 
-static dlsym_function *real_dlsym(void)
+/* In place of a function that the C library does not have. */
+static void *no_function(void)
 {
-	/* The base version of each processor that this may be built for, then later ones; see glibc's abilists. */
-	static const char *const versions[] = {"GLIBC_2.34", "GLIBC_2.2.5", "GLIBC_2.17", "GLIBC_2.0",
-					       "GLIBC_2.27", "GLIBC_2.36"};
-	dlsym_function *found = __atomic_load_n(&real, __ATOMIC_RELAXED);
+	return NULL;
+}
 
+void *hook_real(void **cache, const char *name)
+{
+	/* The base version of each processor that this may be built for, then later ones; see
+	 * glibc's abilists. */
+	static const char *const versions[] = {"GLIBC_2.34", "GLIBC_2.2.5", "GLIBC_2.17",
+					       "GLIBC_2.0",  "GLIBC_2.3.4", "GLIBC_2.27",
+					       "GLIBC_2.36"};
+	void *found = __atomic_load_n(cache, __ATOMIC_RELAXED);
+
+	if (entry_likely(found))
+		return found;
 	for (size_t i = 0; !found && i < sizeof(versions) / sizeof(versions[0]); i++)
-		found = (dlsym_function *)dlvsym(RTLD_NEXT, "dlsym", versions[i]);
-	if (found)
-		__atomic_store_n(&real, found, __ATOMIC_RELAXED);
+		found = dlvsym(RTLD_NEXT, name, versions[i]);
+	if (!found)
+		return (void *)no_function;
+	__atomic_store_n(cache, found, __ATOMIC_RELAXED);
 	return found;
+}
+
+static void *real_dlsym(void)
+{
+	return hook_real(&real, "dlsym");
 }
 
 void *entry_real_dlsym(void *handle, const char *name)
 {
-	dlsym_function *function = real_dlsym();
-
-	return function ? function(handle, name) : NULL;
+	return ((dlsym_function *)real_dlsym())(handle, name);
 }
 
 /* The start of the object an address lies in; NULL if in none. */
@@ -67,7 +77,8 @@ static bool is_ours(const void *address)
 	return address && object_of(address) == object_of(entry_wrappers);
 }
 
-/* True if the object at `later` comes behind the object at `earlier` in the order of loading, which RTLD_NEXT follows. */
+/* True if the object at `later` comes behind the object at `earlier` in the order of loading, which
+ * RTLD_NEXT follows. */
 static bool comes_after(const void *later, const void *earlier)
 {
 	struct link_map *from = NULL, *to = NULL;
@@ -82,7 +93,8 @@ static bool comes_after(const void *later, const void *earlier)
 	return false;
 }
 
-/* RTLD_DEFAULT also searches what the caller's own group brought in; we can ask only for the caller's object and its dependencies. */
+/* RTLD_DEFAULT also searches what the caller's own group brought in; we can ask only for the
+ * caller's object and its dependencies. */
 static void *in_group_of(const void *caller, const char *name)
 {
 	struct link_map *map = NULL;
@@ -105,7 +117,8 @@ static void *honest_answer(void *handle, const char *name, const void *caller)
 	void *address;
 
 	if (handle == RTLD_NEXT) {
-		/* The next object behind us that has it. Right for a caller before us; for one behind us only if that object is behind it too. */
+		/* The next object behind us that has it. Right for a caller before us; for one
+		 * behind us only if that object is behind it too. */
 		return entry_real_dlsym(RTLD_NEXT, name);
 	}
 	address = entry_real_dlsym(handle, name);
@@ -121,16 +134,16 @@ static void *honest_answer(void *handle, const char *name, const void *caller)
 }
 
 /* `dlsym` itself was looked up: who asks glibc for it should not get past us. */
-static struct dlsym_answer answer_dlsym(void *handle)
+static struct hook_answer answer_dlsym(void *handle)
 {
 	void *address;
 
 	if (handle == RTLD_NEXT)
-		return (struct dlsym_answer){(void *)real_dlsym(), 1};
+		return (struct hook_answer){real_dlsym(), 1};
 	address = entry_real_dlsym(handle, "dlsym");
-	if (address == (void *)real_dlsym() && !entry_off)
+	if (address == real_dlsym() && !entry_off)
 		address = (void *)dlsym;
-	return (struct dlsym_answer){address, 0};
+	return (struct hook_answer){address, 0};
 }
 
 static void note_second_driver(const void *address)
@@ -141,21 +154,22 @@ static void note_second_driver(const void *address)
 		entry_note(NOTE_SECOND_DRIVER, info.dli_fname);
 }
 
-struct dlsym_answer entry_dlsym(void *handle, const char *name, const void *caller)
+struct hook_answer entry_dlsym(void *handle, const char *name, const void *caller)
 {
-	const struct dlsym_answer untouched = {(void *)real_dlsym(), 1};
+	const struct hook_answer untouched = {real_dlsym(), 1};
 	int function, saved;
 	void *address;
 
 	function = entry_function(name);
 	if (function < 0 && entry_likely(!entry_looks_like_driver_name(name))) {
-		if (entry_unlikely(name && strcmp(name, "dlsym") == 0))
+		if (entry_unlikely(name && entry_same_name(name, "dlsym")))
 			return answer_dlsym(handle);
 		return untouched;
 	}
 	saved = errno;
 	entry_setup();
-	driver_find(); /* first: the real look-up below then leaves dlerror()'s state as the program expects it */
+	driver_find(); /* first: the real look-up below then leaves dlerror()'s state as the program
+			  expects it */
 	errno = saved;
 	if (driver_contains(caller))
 		return untouched; /* the driver looks itself up (WSL) */
@@ -164,7 +178,8 @@ struct dlsym_answer entry_dlsym(void *handle, const char *name, const void *call
 	if (handle == RTLD_NEXT && comes_after(caller, entry_wrappers)) {
 		address = entry_real_dlsym(RTLD_NEXT, name);
 		if (!address || !comes_after(address, caller))
-			return untouched; /* another interposer behind us: its own next is none of ours */
+			return untouched; /* another interposer behind us: its own next is none of
+					     ours */
 	} else {
 		address = honest_answer(handle, name, caller);
 	}
@@ -174,5 +189,5 @@ struct dlsym_answer entry_dlsym(void *handle, const char *name, const void *call
 		else
 			note_second_driver(address);
 	}
-	return (struct dlsym_answer){address, 0};
+	return (struct hook_answer){address, 0};
 }

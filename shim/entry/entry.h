@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
 /*
- * Entry: how the program's driver calls get in. This header is shared by the files of the room only: the generated wrappers, the thunks, the
- * dlsym hook, the special wrappers and the thread bookkeeping. README.md one level up walks through a call.
+ * Entry: how the program's driver calls get in. This header is shared by the files of the room
+ *only: the generated wrappers, the thunks, the dlsym hook, the special wrappers and the thread
+ *bookkeeping. README.md one level up walks through a call.
  *
  * Who writes, who reads:
- *	entry_thread   its own thread only (and its own signal handlers, which find `hold` set and pass through)
- *	entry_page     entry_setup() once, a forked child once more; read by every call
+ *	entry_thread   its own thread only (and its own signal handlers, which find `hold` set and
+ *pass through) entry_page     entry_setup() once, a forked child once more; read by every call
  *	*entry_page    the process that set the page up; the kernel wipes it in a child
  */
 #ifndef SLIPSTREAM_ENTRY_ENTRY_H
@@ -34,35 +35,39 @@
 #define ENTRY_HIDDEN __attribute__((visibility("hidden")))
 #define ENTRY_COLD   __attribute__((cold, noinline))
 
-/* No thread has this generation: the value before a thread's first call and after its exit handlers. */
+/* No thread has this generation: the value before a thread's first call and after its exit
+ * handlers. */
 #define ENTRY_NO_GENERATION UINT64_MAX
 
 struct entry_thread {
 	uint64_t generation; /* equals *entry_page exactly while `counters` may be written */
 	uint64_t *counters;  /* emit's block of this thread */
-	uint32_t hold;	     /* not 0: calls pass through unclassified (inside our rooms, or for good) */
-	uint8_t starting;    /* inside entry_slow(): a call from there must not come back in */
-	uint8_t gone;	     /* the pthread key's destructor ran: calls of later destructors use the shared block */
+	uint32_t hold; /* not 0: calls pass through unclassified (inside our rooms, or for good) */
+	uint8_t starting; /* inside entry_slow(): a call from there must not come back in */
+	uint8_t gone; /* the pthread key's destructor ran: calls of later destructors use the shared
+			 block */
 };
 
-extern __thread struct entry_thread entry_thread
-	ENTRY_HIDDEN __attribute__((tls_model("initial-exec")));
+extern __thread struct entry_thread entry_thread ENTRY_HIDDEN
+	__attribute__((tls_model("initial-exec")));
 
 /*
- * A word that equals the process's generation (from 1). It lies on a page that the kernel wipes in a forked child,
- * however that was made, so that a child reads 0 without a system call.
+ * A word that equals the process's generation (from 1). It lies on a page that the kernel wipes in
+ * a forked child, however that was made, so that a child reads 0 without a system call.
  */
 extern const uint64_t *entry_page ENTRY_HIDDEN;
 
 /* setup.c */
 
-/* Reads the settings, makes the page. Safe from any thread at any time, even before our constructor; false: mode off, or no set-up possible. */
+/* Reads the settings, makes the page. Safe from any thread at any time, even before our
+ * constructor; false: mode off, or no set-up possible. */
 bool entry_setup(void) ENTRY_HIDDEN;
 extern bool entry_off ENTRY_HIDDEN; /* mode off; constant after entry_setup() */
 
 /* thread.c */
 
-/* The rest of entry_count(): first call of a thread, child of a fork, exiting thread, mode off. Keeps errno. */
+/* The rest of entry_count(): first call of a thread, child of a fork, exiting thread, mode off.
+ * Keeps errno. */
 bool entry_slow(uint32_t function) ENTRY_HIDDEN ENTRY_COLD;
 /* cuInit succeeded: a child forked from now on cannot use CUDA. */
 void entry_initialised(void) ENTRY_HIDDEN;
@@ -71,7 +76,8 @@ void entry_initialised(void) ENTRY_HIDDEN;
 void entry_note(enum note_code code, const char *text) ENTRY_HIDDEN;
 void entry_handed_out(uint32_t function) ENTRY_HIDDEN;
 
-/* A linked or remembered function is called that the driver does not have, or there is no driver. */
+/* A linked or remembered function is called that the driver does not have, or there is no driver.
+ */
 CUresult entry_missing(uint32_t function) ENTRY_HIDDEN ENTRY_COLD;
 
 /* Generated: what to hand out for a function number; its wrapper or its thunk. */
@@ -81,12 +87,13 @@ extern void *const entry_wrappers[FUNCTION_COUNT] ENTRY_HIDDEN;
 int entry_function(const char *name) ENTRY_HIDDEN;
 
 /*
- * What the program gets instead of `address`, an answer of the driver for `name`: our wrapper or thunk, or the address itself where it is none of
- * the driver's exports. Counts the hand-out.
+ * What the program gets instead of `address`, an answer of the driver for `name`: our wrapper or
+ * thunk, or the address itself where it is none of the driver's exports. Counts the hand-out.
  */
 void *entry_substitute(void *address, const char *name) ENTRY_HIDDEN;
 
-/* Counts one call of this thread. True: go through the rooms; false: pass straight to the driver. */
+/* Counts one call of this thread. True: go through the rooms; false: pass straight to the driver.
+ */
 static inline bool entry_count(uint32_t function)
 {
 	struct entry_thread *thread = &entry_thread;
@@ -103,11 +110,13 @@ static inline bool entry_count(uint32_t function)
 	return entry_slow(function);
 }
 
-/* The rooms are entered and left around the real call, so that what the driver itself calls is a call like any other. */
+/* The rooms are entered and left around the real call, so that what the driver itself calls is a
+ * call like any other. */
 static inline void entry_rooms_enter(void)
 {
 	entry_thread.hold = 1;
-	__atomic_signal_fence(__ATOMIC_SEQ_CST); /* a signal handler's calls see hold set before our rooms are busy */
+	__atomic_signal_fence(__ATOMIC_SEQ_CST); /* a signal handler's calls see hold set before our
+						    rooms are busy */
 }
 
 static inline void entry_rooms_leave(void)
@@ -116,7 +125,8 @@ static inline void entry_rooms_leave(void)
 	entry_thread.hold = 0;
 }
 
-/* Fields of a call that do not come from its arguments; `pending` is left as it is: state_before() counts what it fills. */
+/* Fields of a call that do not come from its arguments; `pending` is left as it is: state_before()
+ * counts what it fills. */
 static inline void entry_begin(struct call *call, uint32_t function, uint16_t flags,
 			       uint8_t stream_form, uint8_t operation, const void *return_address,
 			       const void *frame)
@@ -154,7 +164,8 @@ static inline void entry_begin(struct call *call, uint32_t function, uint16_t fl
 
 #define ENTRY_U64(value) ((uint64_t)(uintptr_t)(value))
 
-/* The driver's function of this name, NULL while unknown. Pairs with nothing: the pointer is all that is published. */
+/* The driver's function of this name, NULL while unknown. Pairs with nothing: the pointer is all
+ * that is published. */
 #define ENTRY_DRIVER(name) __atomic_load_n(&driver.name, __ATOMIC_RELAXED)
 
 #endif

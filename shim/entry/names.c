@@ -2,14 +2,13 @@
 /*
  * Names: which exported driver function is meant, and what the program gets for it.
  *
- * Owns the generated hash table of exact names (a prefix would also catch cudnn and cublas). Called by the dlsym hook for every look-up of the
- * process, so the common answer, "not ours", takes a few instructions and touches nothing but read-only data.
+ * Owns the generated hash table of exact names (a prefix would also catch cudnn and cublas). Called
+ * by the dlsym hook for every look-up of the process, so the common answer, "not ours", takes a few
+ * instructions and touches nothing but read-only data.
  */
-#include <string.h>
-
+#include "entry/names.h"
 #include "driver/find.h"
 #include "entry/entry.h"
-#include "entry/names.h"
 #include "entry/thunk.h"
 
 #include "entry/name_slots.h" /* generated: NAME_SLOTS, name_slots[] (function number + 1, 0 free) */
@@ -30,8 +29,9 @@ int entry_function(const char *name)
 {
 	if (!name || name[0] != 'c' || name[1] != 'u')
 		return -1;
-	for (uint32_t slot = hash_name(name) % NAME_SLOTS; name_slots[slot]; slot = (slot + 1) % NAME_SLOTS)
-		if (strcmp(function_names[name_slots[slot] - 1], name) == 0)
+	for (uint32_t slot = hash_name(name) % NAME_SLOTS; name_slots[slot];
+	     slot = (slot + 1) % NAME_SLOTS)
+		if (entry_same_name(function_names[name_slots[slot] - 1], name))
 			return name_slots[slot] - 1;
 	return -1;
 }
@@ -46,7 +46,8 @@ void *entry_substitute(void *address, const char *name)
 	int function = driver_function_at(address);
 
 	if (function < 0) {
-		/* The driver's, but none of the exports we know: newer than this build, or private. */
+		/* The driver's, but none of the exports we know: newer than this build, or private.
+		 */
 		if (driver_contains(address))
 			entry_note(NOTE_UNWRAPPED_HANDED_OUT, name);
 		return address;

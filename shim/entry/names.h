@@ -7,6 +7,15 @@
 
 #include <stdbool.h>
 
+/* strcmp() may be a sanitizer's, which is looking its own functions up by dlsym at this moment and
+ * cannot be called yet. */
+static inline bool entry_same_name(const char *a, const char *b)
+{
+	for (; *a && *a == *b; a++, b++)
+		;
+	return *a == *b;
+}
+
 /* cu and a capital letter: no name of cudart, cudnn or cublas. */
 bool entry_looks_like_driver_name(const char *name);
 

@@ -2,8 +2,9 @@
 /*
  * Set-up and end of the preloaded library: constructor, the wipe-on-fork page, destructor.
  *
- * Owns entry_page and the decision to be off. Called by the loader, and by whichever call comes before the constructor ran (another
- * library's constructor may use CUDA first). Does nothing heavy: no file, no thread, no cuInit, no loading.
+ * Owns entry_page and the decision to be off. Called by the loader, and by whichever call comes
+ * before the constructor ran (another library's constructor may use CUDA first). Does nothing
+ * heavy: no file, no thread, no cuInit, no loading.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -19,13 +20,15 @@
 static const uint64_t no_page;
 /* Stands in for the page where the kernel has no MADV_WIPEONFORK; pthread_atfork clears it then. */
 static uint64_t plain_word;
-static uint64_t *own_page = &plain_word; /* the same place as entry_page, writable; constant after set-up */
+static uint64_t *own_page =
+	&plain_word; /* the same place as entry_page, writable; constant after set-up */
 
 const uint64_t *entry_page = &no_page;
 bool entry_off;
 
 enum { SETUP_NONE, SETUP_RUNNING, SETUP_DONE };
-static uint32_t setup_state; /* release store of SETUP_DONE pairs with the acquire load in entry_setup() */
+static uint32_t
+	setup_state; /* release store of SETUP_DONE pairs with the acquire load in entry_setup() */
 
 static void child_without_wipe(void)
 {
@@ -37,7 +40,8 @@ static void make_page(void)
 	void *page = mmap(NULL, (size_t)sysconf(_SC_PAGESIZE), PROT_READ | PROT_WRITE,
 			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-	if (page != MAP_FAILED && madvise(page, (size_t)sysconf(_SC_PAGESIZE), MADV_WIPEONFORK) == 0) {
+	if (page != MAP_FAILED &&
+	    madvise(page, (size_t)sysconf(_SC_PAGESIZE), MADV_WIPEONFORK) == 0) {
 		own_page = page;
 	} else {
 		if (page != MAP_FAILED)
@@ -64,7 +68,8 @@ bool entry_setup(void)
 		return !entry_off;
 	if (!__atomic_compare_exchange_n(&setup_state, &expected, SETUP_RUNNING, false,
 					 __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
-		/* Only when threads race before our constructor. A call from inside the set-up itself must not wait: it passes. */
+		/* Only when threads race before our constructor. A call from inside the set-up
+		 * itself must not wait: it passes. */
 		for (int i = 0; i < 1000 && expected != SETUP_DONE; i++) {
 			sched_yield();
 			expected = __atomic_load_n(&setup_state, __ATOMIC_ACQUIRE);
@@ -94,7 +99,8 @@ __attribute__((constructor)) static void load(void)
 	errno = saved;
 }
 
-/* Runs among the exit handlers, or at dlclose. Calls may still come after it: nothing is torn down, the driver is not called. */
+/* Runs among the exit handlers, or at dlclose. Calls may still come after it: nothing is torn down,
+ * the driver is not called. */
 __attribute__((destructor)) static void unload(void)
 {
 	int saved = errno;

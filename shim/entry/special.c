@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The wrappers that are written by hand: those that hand out further ways into the driver, and those that tell us of the
- * driver itself. wrappers.py leaves them out (its list SPECIAL).
+ * The wrappers that are written by hand: those that hand out further ways into the driver, and
+ * those that tell us of the driver itself. wrappers.py leaves them out (its list SPECIAL).
  */
 #include <string.h>
 
@@ -12,8 +12,9 @@
 static char not_written;
 
 /*
- * The driver writes to our own variable first, so that what it did not write is not taken for its answer: a program's variable may hold
- * an old pointer. *pfn is written exactly when the driver wrote.
+ * The driver writes to our own variable first, so that what it did not write is not taken for its
+ * answer: a program's variable may hold an old pointer. *pfn is written exactly when the driver
+ * wrote.
  */
 static void **pfn_for(void **pfn, void **found)
 {
@@ -30,7 +31,8 @@ static void hand_out(CUresult result, const char *symbol, void **pfn, void *foun
 	*pfn = found;
 }
 
-CUresult ENTRY_EXPORT cuGetProcAddress(const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags)
+CUresult ENTRY_EXPORT cuGetProcAddress(const char *symbol, void **pfn, int cudaVersion,
+				       cuuint64_t flags)
 {
 	CUresult (*real)(const char *, void **, int, cuuint64_t);
 	CUresult result;
@@ -45,7 +47,8 @@ CUresult ENTRY_EXPORT cuGetProcAddress(const char *symbol, void **pfn, int cudaV
 	return result;
 }
 
-CUresult ENTRY_EXPORT cuGetProcAddress_v2(const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags,
+CUresult ENTRY_EXPORT cuGetProcAddress_v2(const char *symbol, void **pfn, int cudaVersion,
+					  cuuint64_t flags,
 					  CUdriverProcAddressQueryResult *symbolStatus)
 {
 	CUresult (*real)(const char *, void **, int, cuuint64_t, CUdriverProcAddressQueryResult *);
@@ -61,7 +64,8 @@ CUresult ENTRY_EXPORT cuGetProcAddress_v2(const char *symbol, void **pfn, int cu
 	return result;
 }
 
-/* Verbatim: cudart checks the addresses of the tables and of the functions in them. What goes on inside them is not seen; their ids are noted. */
+/* Verbatim: cudart checks the addresses of the tables and of the functions in them. What goes on
+ * inside them is not seen; their ids are noted. */
 CUresult ENTRY_EXPORT cuGetExportTable(const void **ppExportTable, const CUuuid *pExportTableId)
 {
 	static const char digits[] = "0123456789abcdef";
@@ -103,7 +107,8 @@ CUresult ENTRY_EXPORT cuDriverGetVersion(int *driverVersion)
 	return result;
 }
 
-/* The program's own cuInit; we never call it. What only a process that uses CUDA needs is prepared after its success. */
+/* The program's own cuInit; we never call it. What only a process that uses CUDA needs is prepared
+ * after its success. */
 CUresult ENTRY_EXPORT cuInit(unsigned int Flags)
 {
 	bool rooms = entry_count(FUNCTION_cuInit);

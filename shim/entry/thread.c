@@ -2,11 +2,13 @@
 /*
  * Threads and processes: everything that entry_count() does not do itself.
  *
- * Owns the thread's block of counters (taken at its first call, given back by a pthread key's destructor), the shared block of calls that
- * come after that, the life of a forked child, the opening of the record file, and what is to be told to emit before it may be
- * opened. Called from wrappers and thunks. Keeps errno; takes no lock; calls the driver only through driver_find().
+ * Owns the thread's block of counters (taken at its first call, given back by a pthread key's
+ * destructor), the shared block of calls that come after that, the life of a forked child, the
+ * opening of the record file, and what is to be told to emit before it may be opened. Called from
+ * wrappers and thunks. Keeps errno; takes no lock; calls the driver only through driver_find().
  *
- * Who writes, who reads: `shared_counters`, `opened`, `passing` by any thread's slow path, relaxed atomics unless said otherwise.
+ * Who writes, who reads: `shared_counters`, `opened`, `passing` by any thread's slow path, relaxed
+ * atomics unless said otherwise.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -25,15 +27,16 @@ __thread struct entry_thread entry_thread = {.generation = ENTRY_NO_GENERATION};
 /* A child that is just being set up by one of its threads. */
 #define PAGE_CHANGING (UINT64_MAX - 1)
 
-static uint64_t generation = 1;	  /* of this process: grows by one a fork; written by the child's first caller */
+static uint64_t generation =
+	1; /* of this process: grows by one a fork; written by the child's first caller */
 static uint64_t *shared_counters; /* block with atomic adds, for threads past their exit handlers */
 static uint32_t opened;		  /* 1: emit is open; release, after what came before was told */
 static uint32_t opening;	  /* exchange: one thread tells what came before */
 static uint32_t broken;		  /* emit cannot be opened: do not try again at every call */
 static uint32_t initialised;	  /* a cuInit succeeded in this process or an ancestor */
 static uint32_t passing;	  /* forked after cuInit: calls are counted and pass through */
-static uint32_t used;		  /* a thread of this process was set up: the end is worth telling */
-static uint32_t driver_told;	  /* exchange: the driver's path and functions were told to emit */
+static uint32_t used;	     /* a thread of this process was set up: the end is worth telling */
+static uint32_t driver_told; /* exchange: the driver's path and functions were told to emit */
 static pthread_key_t key;
 static uint32_t key_state; /* 0 none, 1 being made, 2 made, 3 failed */
 
@@ -57,7 +60,8 @@ void entry_note(enum note_code code, const char *text)
 	}
 	slot = __atomic_load_n(&early_count, __ATOMIC_RELAXED);
 	for (uint32_t i = 0; i < slot && i < EARLY_MAX; i++)
-		if (__atomic_load_n(&early[i].ready, __ATOMIC_ACQUIRE) && early[i].code == (uint32_t)code &&
+		if (__atomic_load_n(&early[i].ready, __ATOMIC_ACQUIRE) &&
+		    early[i].code == (uint32_t)code &&
 		    strncmp(early[i].text, text, sizeof(early[i].text) - 1) == 0)
 			return;
 	slot = __atomic_fetch_add(&early_count, 1, __ATOMIC_RELAXED);
@@ -86,7 +90,8 @@ static void tell_early(void)
 	if (count > EARLY_MAX)
 		emit_note(NOTE_LOST, "notes before the first call");
 	for (uint32_t function = 0; function < FUNCTION_COUNT; function++) {
-		uint32_t times = __atomic_exchange_n(&early_handed_out[function], 0, __ATOMIC_RELAXED);
+		uint32_t times =
+			__atomic_exchange_n(&early_handed_out[function], 0, __ATOMIC_RELAXED);
 
 		while (times--)
 			emit_function_handed_out(function);
@@ -118,7 +123,8 @@ static bool open_emit(void)
 	}
 	if (__atomic_exchange_n(&opening, 1, __ATOMIC_RELAXED) == 0)
 		tell_early();
-	/* Notes of other threads from here on go straight to emit; pairs with the acquire loads of `opened`. */
+	/* Notes of other threads from here on go straight to emit; pairs with the acquire loads of
+	 * `opened`. */
 	__atomic_store_n(&opened, 1, __ATOMIC_RELEASE);
 	return true;
 }
@@ -127,8 +133,9 @@ static void thread_exit(void *data)
 {
 	struct entry_thread *thread = data;
 	uint64_t *counters = thread->counters;
-	bool mine = thread->generation ==
-		    __atomic_load_n(__atomic_load_n(&entry_page, __ATOMIC_RELAXED), __ATOMIC_RELAXED);
+	bool mine =
+		thread->generation ==
+		__atomic_load_n(__atomic_load_n(&entry_page, __ATOMIC_RELAXED), __ATOMIC_RELAXED);
 
 	thread->generation = ENTRY_NO_GENERATION;
 	thread->gone = 1;
@@ -190,7 +197,8 @@ static uint64_t start_child(uint64_t *page)
 		entry_note(NOTE_PASS_THROUGH, "forked after cuInit");
 	}
 	word = __atomic_add_fetch(&generation, 1, __ATOMIC_RELAXED);
-	/* Pairs with the acquire loads in entry_live() and above: who sees the new generation sees what was reset. */
+	/* Pairs with the acquire loads in entry_live() and above: who sees the new generation sees
+	 * what was reset. */
 	__atomic_store_n(page, word, __ATOMIC_RELEASE);
 	return word;
 }
@@ -249,12 +257,14 @@ static bool start(struct entry_thread *thread, uint32_t function)
 		}
 		thread->counters = counters;
 		thread->hold = __atomic_load_n(&passing, __ATOMIC_RELAXED);
-		__atomic_signal_fence(__ATOMIC_SEQ_CST); /* a signal handler that finds the generation finds the block */
+		__atomic_signal_fence(__ATOMIC_SEQ_CST); /* a signal handler that finds the
+							    generation finds the block */
 		thread->generation = live;
 		__atomic_store_n(&used, 1, __ATOMIC_RELAXED);
 	}
 	tell_driver();
-	__atomic_store_n(&thread->counters[function], thread->counters[function] + 1, __ATOMIC_RELAXED);
+	__atomic_store_n(&thread->counters[function], thread->counters[function] + 1,
+			 __ATOMIC_RELAXED);
 	return thread->hold == 0;
 }
 
@@ -307,7 +317,8 @@ void *entry_thunk_resolve(uint32_t function)
 			if (counters) {
 				__atomic_fetch_add(&counters[function], 1, __ATOMIC_RELAXED);
 				__atomic_store_n(&used, 1, __ATOMIC_RELAXED);
-				/* Pairs with the thunks' plain load: a pointer, and nothing behind it but zeros. */
+				/* Pairs with the thunks' plain load: a pointer, and nothing behind
+				 * it but zeros. */
 				__atomic_store_n(&entry_thunk_counters, counters, __ATOMIC_RELEASE);
 			}
 		}
@@ -333,6 +344,7 @@ void entry_finish(void)
 {
 	/* A forked child that never called anything would end its parent's record. */
 	if (__atomic_load_n(&used, __ATOMIC_RELAXED) &&
-	    __atomic_load_n(entry_own_page(), __ATOMIC_ACQUIRE) == __atomic_load_n(&generation, __ATOMIC_RELAXED))
+	    __atomic_load_n(entry_own_page(), __ATOMIC_ACQUIRE) ==
+		    __atomic_load_n(&generation, __ATOMIC_RELAXED))
 		emit_finish();
 }

@@ -21,7 +21,7 @@ import prototypes as prototypes_module  # noqa: E402
 SPECIAL = {"cuInit", "cuDriverGetVersion", "cuGetProcAddress", "cuGetProcAddress_v2", "cuGetExportTable"}
 
 NAME_SLOTS = 2048
-OWN_EXPORTS = ("dlsym",)
+OWN_EXPORTS = ("dlmopen", "dlopen", "dlsym")
 # Types that cuda.h declares only under __CUDA_API_VERSION_INTERNAL.
 INTERNAL_TYPE = re.compile(r"\b\w+_v1\b")
 

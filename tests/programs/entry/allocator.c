@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * An allocator put in front of the C library's, which finds that one by dlsym at its first use: a dlsym hook that allocates
- * comes straight back in here. Preloaded.
+ * An allocator put in front of the C library's, which finds that one by dlsym at its first use: a
+ * dlsym hook that allocates comes straight back in here. Preloaded.
  */
 #include <dlfcn.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The ways in, from a program that is not linked with the driver: one case a run, named by the first argument. run.py looks at the record
- * file afterwards.
+ * The ways in, from a program that is not linked with the driver: one case a run, named by the
+ * first argument. run.py looks at the record file afterwards.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -45,7 +45,8 @@ static void *look_up(const char *name, int version, cuuint64_t flags)
 	void *found = &status;
 
 	CHECK_EQUAL(CUDA_SUCCESS, get(name, &found, version, flags, &status));
-	CHECK_EQUAL(found ? CU_GET_PROC_ADDRESS_SUCCESS : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND, status);
+	CHECK_EQUAL(found ? CU_GET_PROC_ADDRESS_SUCCESS : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND,
+		    status);
 	return found;
 }
 
@@ -97,12 +98,14 @@ static void case_null_status(void)
 	CHECK_EQUAL(CUDA_ERROR_INVALID_VALUE, get("cuInit", NULL, 2000, 0, NULL));
 }
 
-/* What the driver does not write, or writes for a failure, stays as it is, even where it looks like a function of the driver. */
+/* What the driver does not write, or writes for a failure, stays as it is, even where it looks like
+ * a function of the driver. */
 static void case_untouched(void)
 {
 	look_up_v1 *get = LOOK_UP(look_up_v1, "cuGetProcAddress");
 	look_up_v2 *get_v2 = LOOK_UP(look_up_v2, "cuGetProcAddress_v2");
-	void *(*address)(const char *) = (void *(*)(const char *))dlsym(driver_handle(), "fake_address");
+	void *(*address)(const char *) =
+		(void *(*)(const char *))dlsym(driver_handle(), "fake_address");
 	CUdriverProcAddressQueryResult status = CU_GET_PROC_ADDRESS_SUCCESS;
 	void *raw = address("cuInit"), *found = raw;
 
@@ -159,8 +162,9 @@ static void case_export_table(void)
 	CHECK_EQUAL(0, fake_calls("cuInit")); /* nobody calls it for the program */
 }
 
-typedef CUresult many_function(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t,
-			       uint64_t, double, double, double, double, double, double, double, double);
+typedef CUresult many_function(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t,
+			       uint64_t, uint64_t, double, double, double, double, double, double,
+			       double, double);
 
 static void case_thunk(void)
 {
@@ -168,12 +172,13 @@ static void case_thunk(void)
 
 	CHECK(lies_in((void *)many, OURS));
 	for (int i = 0; i < 10; i++)
-		CHECK_EQUAL(CUDA_SUCCESS, many(1, 2, 3, 4, 5, 6, 7, 8, 9, 1.5, 2.5, 3.5, 4.5, 5.5, 6.5, 7.5,
-					       8.5));
+		CHECK_EQUAL(CUDA_SUCCESS, many(1, 2, 3, 4, 5, 6, 7, 8, 9, 1.5, 2.5, 3.5, 4.5, 5.5,
+					       6.5, 7.5, 8.5));
 	CHECK_EQUAL(10, fake_calls("cuGraphicsEGLRegisterImage"));
 }
 
-/* Newer than the build, and not exported: the program gets them as they are, and the record says so. */
+/* Newer than the build, and not exported: the program gets them as they are, and the record says
+ * so. */
 static void case_unknown(void)
 {
 	CUresult (*future)(int) = (CUresult(*)(int))dlsym(driver_handle(), "cuFutureThing");
@@ -274,7 +279,8 @@ static void case_probe(void)
 	CHECK(dlopen("libcuda.so.1", RTLD_NOW) == NULL);
 }
 
-/* A driver opened for everyone is found by probing, as our wrapper; one opened for itself is not. */
+/* A driver opened for everyone is found by probing, as our wrapper; one opened for itself is not.
+ */
 static void case_probe_global(void)
 {
 	driver_handle();
@@ -292,7 +298,8 @@ static void case_probe_global(void)
 static void case_dlsym_of_dlsym(void)
 {
 	void *libc = dlopen("libc.so.6", RTLD_NOW);
-	void *(*again)(void *, const char *) = (void *(*)(void *, const char *))dlsym(libc, "dlsym");
+	void *(*again)(void *, const char *) =
+		(void *(*)(void *, const char *))dlsym(libc, "dlsym");
 
 	CHECK(lies_in((void *)again, OURS));
 	CHECK(lies_in(again(driver_handle(), "cuInit"), OURS));
@@ -327,7 +334,8 @@ static void case_second(const char *path)
 /* Names that begin like ours, in libraries that are not the driver. */
 static void case_other_names(const char *path)
 {
-	static const char *const names[] = {"cudnnCreate", "cublasCreate_v2", "cudaMalloc", "cuInit", "cuFFT"};
+	static const char *const names[] = {"cudnnCreate", "cublasCreate_v2", "cudaMalloc",
+					    "cuInit", "cuFFT"};
 	void *other = dlopen(path, RTLD_NOW);
 
 	driver_handle();
@@ -342,7 +350,8 @@ static void case_other_names(const char *path)
 
 static void case_own_lookup(void)
 {
-	void *(*own)(const char *) = (void *(*)(const char *))dlsym(driver_handle(), "fake_own_lookup");
+	void *(*own)(const char *) =
+		(void *(*)(const char *))dlsym(driver_handle(), "fake_own_lookup");
 
 	CHECK(lies_in(dlsym(driver_handle(), "cuInit"), OURS));
 	CHECK(lies_in(own("cuInit"), DRIVER));
@@ -368,7 +377,8 @@ static void case_threads(void)
 
 	for (int round = 0; round < 4; round++) {
 		for (int i = 0; i < THREADS; i++)
-			CHECK_EQUAL(0, pthread_create(&threads[i], NULL, count_calls, (void *)current));
+			CHECK_EQUAL(
+				0, pthread_create(&threads[i], NULL, count_calls, (void *)current));
 		for (int i = 0; i < THREADS; i++)
 			CHECK_EQUAL(0, pthread_join(threads[i], NULL));
 	}
@@ -474,6 +484,7 @@ static void case_fork_after_init(void)
 
 static void case_clone(void)
 {
+	child_init = LOOK_UP(init_function, "cuInit");
 	fork_with(true, true);
 }
 
@@ -486,7 +497,8 @@ static void case_fork_idle(void)
 	current(&context);
 	pid = fork();
 	if (pid == 0)
-		exit(0); /* exit handlers run in a child that used nothing: the parent's record stays live */
+		exit(0); /* exit handlers run in a child that used nothing: the parent's record
+			    stays live */
 	wait_for(pid);
 	current(&context);
 	raise(SIGKILL);
@@ -524,7 +536,8 @@ static void *busy(void *data)
 	return NULL;
 }
 
-/* Children forked while other threads are in the middle of calls must not find a lock held for ever. */
+/* Children forked while other threads are in the middle of calls must not find a lock held for
+ * ever. */
 static void case_fork_busy(void)
 {
 	child_current = LOOK_UP(context_function, "cuCtxGetCurrent");
@@ -661,7 +674,8 @@ static void case_signal(void)
 static void case_deepbind(const char *path)
 {
 	void *plugin = dlopen(path, RTLD_NOW | RTLD_DEEPBIND);
-	void *(*plugin_look_up)(void) = plugin ? (void *(*)(void))dlsym(plugin, "plugin_look_up") : NULL;
+	void *(*plugin_look_up)(void) =
+		plugin ? (void *(*)(void))dlsym(plugin, "plugin_look_up") : NULL;
 	CUcontext context;
 
 	CHECK(plugin_look_up);

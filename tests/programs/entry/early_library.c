@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * A library that uses the driver in its constructor, before the preload library's own constructor ran.
+ * A library that uses the driver in its constructor, before the preload library's own constructor
+ * ran.
  */
 #include "entry_test.h"
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Small things shared by the entry tests' programs: a check that tells where it failed, and a look into the fake driver.
+ * Small things shared by the entry tests' programs: a check that tells where it failed, and a look
+ * into the fake driver.
  */
 #ifndef ENTRY_TEST_H
 #define ENTRY_TEST_H
@@ -13,22 +14,22 @@
 
 #include <cuda.h>
 
-#define CHECK(condition) \
-	do { \
-		if (!(condition)) { \
-			fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
-			_Exit(1); \
-		} \
+#define CHECK(condition)                                                                           \
+	do {                                                                                       \
+		if (!(condition)) {                                                                \
+			fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);    \
+			_Exit(1);                                                                  \
+		}                                                                                  \
 	} while (0)
 
-#define CHECK_EQUAL(wanted, got) \
-	do { \
-		long long wanted_ = (long long)(wanted), got_ = (long long)(got); \
-		if (wanted_ != got_) { \
-			fprintf(stderr, "%s:%d: %s is %lld, not %lld\n", __FILE__, __LINE__, #got, got_, \
-				wanted_); \
-			_Exit(1); \
-		} \
+#define CHECK_EQUAL(wanted, got)                                                                   \
+	do {                                                                                       \
+		long long wanted_ = (long long)(wanted), got_ = (long long)(got);                  \
+		if (wanted_ != got_) {                                                             \
+			fprintf(stderr, "%s:%d: %s is %lld, not %lld\n", __FILE__, __LINE__, #got, \
+				got_, wanted_);                                                    \
+			_Exit(1);                                                                  \
+		}                                                                                  \
 	} while (0)
 
 /* True if an address lies in the object whose file name has this in it. */
@@ -36,7 +37,8 @@ static inline int lies_in(const void *address, const char *object)
 {
 	Dl_info info;
 
-	return address && dladdr(address, &info) && info.dli_fname && strstr(info.dli_fname, object) != NULL;
+	return address && dladdr(address, &info) && info.dli_fname &&
+	       strstr(info.dli_fname, object) != NULL;
 }
 
 static inline void *driver_handle(void)
@@ -67,7 +69,8 @@ typedef CUresult alloc_function(CUdeviceptr *, size_t);
 typedef CUresult copy_function(CUdeviceptr, const void *, size_t);
 typedef CUresult stream_function(CUstream);
 typedef CUresult look_up_v1(const char *, void **, int, cuuint64_t);
-typedef CUresult look_up_v2(const char *, void **, int, cuuint64_t, CUdriverProcAddressQueryResult *);
+typedef CUresult look_up_v2(const char *, void **, int, cuuint64_t,
+			    CUdriverProcAddressQueryResult *);
 typedef CUresult table_function(const void **, const CUuuid *);
 
 #define LOOK_UP(type, name) ((type *)dlsym(driver_handle(), name))

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * A driver of a few functions, to see what the shim lets through: it counts every call by name (fake_calls()) and does nothing else.
- * Built several times: FAKE_V1_ONLY without cuGetProcAddress_v2, FAKE_NO_LOOKUP without either, FAKE_MORE with one function more.
- * The faithful simulation is tests/simcuda; this one can be made to lack or to misbehave.
+ * A driver of a few functions, to see what the shim lets through: it counts every call by name
+ * (fake_calls()) and does nothing else. Built several times: FAKE_V1_ONLY without
+ * cuGetProcAddress_v2, FAKE_NO_LOOKUP without either, FAKE_MORE with one function more. The
+ * faithful simulation is tests/simcuda; this one can be made to lack or to misbehave.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -28,8 +29,8 @@ static void count(const char *name)
 	for (int i = 0; i < 64; i++) {
 		const char *expected = NULL;
 
-		if (__atomic_compare_exchange_n(&counts[i].name, &expected, name, 0, __ATOMIC_SEQ_CST,
-						__ATOMIC_SEQ_CST) ||
+		if (__atomic_compare_exchange_n(&counts[i].name, &expected, name, 0,
+						__ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST) ||
 		    strcmp(expected, name) == 0) {
 			__atomic_fetch_add(&counts[i].calls, 1, __ATOMIC_SEQ_CST);
 			return;
@@ -66,8 +67,8 @@ void EXPORT *fake_address(const char *name);
 /* A pointer the test set is called inside the next cuCtxSynchronize, as a driver calls back. */
 void EXPORT (*fake_callback)(void);
 
-#define FUNCTION(name, ...) \
-	CUresult EXPORT name(__VA_ARGS__); \
+#define FUNCTION(name, ...)                                                                        \
+	CUresult EXPORT name(__VA_ARGS__);                                                         \
 	CUresult name(__VA_ARGS__)
 
 FUNCTION(cuInit, unsigned int Flags)
@@ -146,18 +147,22 @@ FUNCTION(cuStreamSynchronize_ptsz, CUstream stream)
 	return CUDA_SUCCESS;
 }
 
-/* Without a prototype in cuda.h: nine integer and eight floating arguments, all of which must arrive. */
-EXPORT CUresult cuGraphicsEGLRegisterImage(uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e, uint64_t f,
-					   uint64_t g, uint64_t h, uint64_t i, double s, double t, double u,
-					   double v, double w, double x, double y, double z);
-CUresult cuGraphicsEGLRegisterImage(uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e, uint64_t f,
-				    uint64_t g, uint64_t h, uint64_t i, double s, double t, double u, double v,
-				    double w, double x, double y, double z)
+/* Without a prototype in cuda.h: nine integer and eight floating arguments, all of which must
+ * arrive. */
+EXPORT CUresult cuGraphicsEGLRegisterImage(uint64_t a, uint64_t b, uint64_t c, uint64_t d,
+					   uint64_t e, uint64_t f, uint64_t g, uint64_t h,
+					   uint64_t i, double s, double t, double u, double v,
+					   double w, double x, double y, double z);
+CUresult cuGraphicsEGLRegisterImage(uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e,
+				    uint64_t f, uint64_t g, uint64_t h, uint64_t i, double s,
+				    double t, double u, double v, double w, double x, double y,
+				    double z)
 {
 	count("cuGraphicsEGLRegisterImage");
 	if (a != 1 || b != 2 || c != 3 || d != 4 || e != 5 || f != 6 || g != 7 || h != 8 || i != 9)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (s != 1.5 || t != 2.5 || u != 3.5 || v != 4.5 || w != 5.5 || x != 6.5 || y != 7.5 || z != 8.5)
+	if (s != 1.5 || t != 2.5 || u != 3.5 || v != 4.5 || w != 5.5 || x != 6.5 || y != 7.5 ||
+	    z != 8.5)
 		return CUDA_ERROR_INVALID_VALUE;
 	return CUDA_SUCCESS;
 }
@@ -196,8 +201,8 @@ FUNCTION(cuGetExportTable, const void **table, const CUuuid *id)
 }
 
 CUresult LOOKUP cuGetProcAddress(const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags);
-CUresult LOOKUP cuGetProcAddress_v2(const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags,
-				    CUdriverProcAddressQueryResult *symbolStatus);
+CUresult LOOKUP cuGetProcAddress_v2(const char *symbol, void **pfn, int cudaVersion,
+				    cuuint64_t flags, CUdriverProcAddressQueryResult *symbolStatus);
 
 static const struct known {
 	const char *name;
@@ -249,9 +254,10 @@ CUresult LOOKUP cuGetProcAddress(const char *symbol, void **pfn, int cudaVersion
 }
 
 #ifndef FAKE_V1_ONLY
-/* Not found: success and a status. Under the name cuUntouched the pointer stays as it was, else it is NULL. */
-CUresult LOOKUP cuGetProcAddress_v2(const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags,
-				    CUdriverProcAddressQueryResult *symbolStatus)
+/* Not found: success and a status. Under the name cuUntouched the pointer stays as it was, else it
+ * is NULL. */
+CUresult LOOKUP cuGetProcAddress_v2(const char *symbol, void **pfn, int cudaVersion,
+				    cuuint64_t flags, CUdriverProcAddressQueryResult *symbolStatus)
 {
 	void *address = symbol ? look_up(symbol, cudaVersion, flags) : NULL;
 
@@ -259,7 +265,8 @@ CUresult LOOKUP cuGetProcAddress_v2(const char *symbol, void **pfn, int cudaVers
 	if (!pfn || !symbol || cudaVersion > 13000)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (symbolStatus)
-		*symbolStatus = address ? CU_GET_PROC_ADDRESS_SUCCESS : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+		*symbolStatus = address ? CU_GET_PROC_ADDRESS_SUCCESS
+					: CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
 	if (address || strcmp(symbol, "cuUntouched") != 0)
 		*pfn = address;
 	return CUDA_SUCCESS;

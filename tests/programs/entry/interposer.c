@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Another tool that wraps a driver function and finds the real one by RTLD_NEXT. Preloaded before the shim and behind it.
+ * Another tool that wraps a driver function and finds the real one by RTLD_NEXT. Preloaded before
+ * the shim and behind it.
  */
 #include <dlfcn.h>
 #include <stdlib.h>

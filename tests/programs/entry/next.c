@@ -5,9 +5,11 @@
 #include "entry_test.h"
 
 int entry_answer(void);
+int entry_second(void);
 
 int main(void)
 {
+	CHECK_EQUAL(2, entry_second());
 	CHECK_EQUAL(42, entry_answer());
 	return 0;
 }

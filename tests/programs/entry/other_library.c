@@ -2,11 +2,11 @@
 /*
  * A library that is not the driver, with names that begin like the driver's or are the same.
  */
-#define FUNCTION(name) \
-	__attribute__((visibility("default"))) int name(void); \
-	int name(void) \
-	{ \
-		return 4711; \
+#define FUNCTION(name)                                                                             \
+	__attribute__((visibility("default"))) int name(void);                                     \
+	int name(void)                                                                             \
+	{                                                                                          \
+		return 4711;                                                                       \
 	}
 
 FUNCTION(cudnnCreate)
