@@ -48,7 +48,8 @@ enum call_flag {
 	 */
 	CALL_SOURCE_HOST = 1 << 6,
 	CALL_DESTINATION_HOST = 1 << 7,
-	CALL_EVENT_RECORDED = 1 << 8, /* state's own: the record succeeded; state_after() settles it */
+	CALL_EVENT_RECORDING = 1 << 8, /* these two are state's own: a record has begun, ... */
+	CALL_EVENT_RECORDED = 1 << 9,  /* ... has succeeded; state_after() settles it */
 };
 
 /* A stream that had work not known complete when the call began. */

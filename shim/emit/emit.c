@@ -36,8 +36,9 @@ __thread uint32_t lock_held __attribute__((tls_model("initial-exec")));
 
 static struct lock lock = LOCK_INITIALIZER(LOCK_EMIT);
 static int phase;
-static bool forked;	     /* a parent of this process had a record file */
-static uint32_t home;	     /* the process this memory belongs to; a vfork child is another */
+static bool forked;   /* a parent of this process had a record file */
+static uint32_t home; /* the process this memory belongs to; a vfork child is another */
+static uint32_t generation = 1;
 static uint64_t lost_before; /* dropped while no header could count it */
 
 static struct record_function *function_records[FUNCTION_COUNT]; /* release / acquire */
@@ -485,6 +486,11 @@ bool emit_open(void)
 	return seen == PHASE_OPEN;
 }
 
+uint32_t emit_generation(void)
+{
+	return emit_is_open() ? __atomic_load_n(&generation, __ATOMIC_RELAXED) : 0;
+}
+
 void emit_forked(void)
 {
 	int saved_errno = errno;
@@ -500,6 +506,7 @@ void emit_forked(void)
 	early.notes = 0;
 	lost_before = 0;
 	__atomic_store_n(&home, (uint32_t)getpid(), __ATOMIC_RELAXED);
+	generation++;
 	__atomic_store_n(&phase, PHASE_CLOSED, __ATOMIC_RELEASE);
 	errno = saved_errno;
 }

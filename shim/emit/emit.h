@@ -19,6 +19,9 @@ bool emit_open(void);
 /* In a forked child: forget the parent's mapping (it is shared!) and start a file of its own at the next emit_open(). */
 void emit_forked(void);
 
+/* Which record file this is in this memory: 0 none open, else a number of its own. String ids of another one mean nothing. */
+uint32_t emit_generation(void);
+
 /* Exit handlers: state EXITED and end_ns. The mapping stays, since calls may still come. */
 void emit_finish(void);
 

@@ -9,7 +9,12 @@
  * slot.value		same pair; NULL: free, ends a probe
  * slot.hash		written before slot.value, so whoever sees the value sees the hash
  *
- * An owner that lets values go (streams, events) marks the value itself as dead and reuses it.
+ * An owner that lets values go (streams, events) gives `current`: slots of values that no longer
+ * have the slot's hash are taken again, and left out of the copy. Such values must never be
+ * unmapped, and a reader must compare the value's own key: a slot may change under it. Where the
+ * copy need not be larger, two blocks of memory take turns, so that handles that come and go for
+ * ever use no more memory; a reader that sleeps through a whole turn misses, and looks again under
+ * the lock.
  */
 #ifndef SLIPSTREAM_EMIT_TABLE_H
 #define SLIPSTREAM_EMIT_TABLE_H
@@ -32,8 +37,11 @@ struct table_slots {
 
 struct table {
 	struct table_slots *slots;
-	size_t used;  /* under the owner's lock */
-	size_t bound; /* values at most */
+	struct table_slots *spare; /* as large as `slots`, or NULL; under the owner's lock */
+	size_t used;		   /* slots taken; under the owner's lock */
+	size_t bound;		   /* slots taken at most */
+	/* Does the value still live under this hash? NULL: values are for ever. */
+	bool (*current)(const void *value, uint64_t hash);
 };
 
 static inline uint64_t table_mix(uint64_t value)

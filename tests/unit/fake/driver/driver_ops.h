@@ -12,6 +12,7 @@
 struct driver_ops {
 	CUresult (*cuCtxGetId)(CUcontext context, unsigned long long *ret_id);
 	CUresult (*cuCtxGetCurrent)(CUcontext *ret_context);
+	CUresult (*cuCtxGetDevice)(CUdevice *ret_device);
 	CUresult (*cuStreamQuery)(CUstream stream);
 	CUresult (*cuStreamIsCapturing)(CUstream stream, CUstreamCaptureStatus *ret_status);
 	CUresult (*cuThreadExchangeStreamCaptureMode)(CUstreamCaptureMode *mode);

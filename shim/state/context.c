@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Context: which context a call works in. Called by state_before() and the stream files. Relies on
+ * driver.cuCtxGetId (13 ns): a context is known by its id, since cudart takes and resets the
+ * primary context through a private table, and its handle comes back for another context.
+ *
+ * Drivers before 12.0 have no ids. The handle then stands for the context until a destroy or reset
+ * that the shim sees; after that the same handle is a new context with a number of our own.
+ */
+#include "catalogue/catalogue.h"
+#include "driver/driver.h"
+#include "emit/emit.h"
+#include "emit/table.h"
+#include "state/internal.h"
+#include "state/state.h"
+
+#define CONTEXT_MAX 4096
+#define OWN_IDS	    (UINT64_C(1) << 48) /* above any id a driver gives */
+
+static bool is_current(const void *value, uint64_t hash);
+
+/* Under LOCK_STATE; entries live for ever, so that streams may point at them. */
+static struct table contexts = {.bound = CONTEXT_MAX, .current = is_current};
+static struct state_context *all;
+static uint64_t own_ids;
+
+static uint64_t key_of(const struct state_context *context)
+{
+	uint64_t handle = STATE_LOAD(&context->handle);
+
+	return handle ? handle : __atomic_load_n(&context->id, __ATOMIC_ACQUIRE);
+}
+
+static bool is_current(const void *value, uint64_t hash)
+{
+	uint64_t key = key_of(value);
+
+	return key && table_mix(key) == hash;
+}
+
+static struct state_context *find(uint64_t key)
+{
+	uint64_t hash = table_mix(key);
+	uint64_t index = hash;
+	struct state_context *context;
+
+	while ((context = table_next(&contexts, hash, &index)))
+		if (key_of(context) == key)
+			return context;
+	return NULL;
+}
+
+/* Under LOCK_STATE. An entry whose context is gone is taken over with its legacy stream. */
+static struct state_context *add(uint64_t key, bool is_handle, int device)
+{
+	struct state_context *context;
+
+	for (context = all; context; context = context->next)
+		if (!key_of(context) && !stream_is_pending(context->legacy))
+			break;
+	if (!context) {
+		context = arena_take(&state_arena, sizeof(*context));
+		if (!context)
+			return NULL;
+		context->legacy = stream_new(context, STREAM_LEGACY, 0);
+		if (!context->legacy)
+			return NULL;
+		context->next = all;
+		__atomic_store_n(&all, context, __ATOMIC_RELEASE);
+	}
+	STATE_STORE(&context->device, device);
+	STATE_STORE(&context->created, false);
+	STATE_STORE(&context->sync_memops, 0);
+	STATE_STORE(&context->handle, is_handle ? key : 0);
+	/* Pairs with the acquire load in key_of(): who sees the id sees the legacy stream. */
+	__atomic_store_n(&context->id, is_handle ? OWN_IDS + ++own_ids : key, __ATOMIC_RELEASE);
+	if (!table_insert(&contexts, &state_arena, table_mix(key), context)) {
+		STATE_STORE(&context->handle, 0);
+		STATE_STORE(&context->id, 0);
+		return NULL;
+	}
+	return context;
+}
+
+static struct state_context *find_or_add(uint64_t key, bool is_handle, bool current)
+{
+	struct state_context *context = find(key);
+	CUdevice device = -1;
+
+	if (context)
+		return context;
+	/* Only for a context of our own to be told apart at a primary reset; a plain getter. */
+	if (current && driver.cuCtxGetDevice && driver.cuCtxGetDevice(&device) != CUDA_SUCCESS)
+		device = -1;
+	if (!lock_take(&state_lock))
+		return NULL;
+	context = find(key);
+	if (!context) {
+		context = add(key, is_handle, device);
+		if (!context)
+			state_lost("contexts");
+	}
+	lock_give(&state_lock);
+	return context;
+}
+
+/* The id of a context, NULL: the current one. Handles where the driver has no ids. */
+static bool ask(CUcontext handle, uint64_t *ret_key, bool *ret_is_handle)
+{
+	unsigned long long id = 0;
+
+	*ret_is_handle = !driver.cuCtxGetId;
+	if (driver.cuCtxGetId) {
+		if (driver.cuCtxGetId(handle, &id) != CUDA_SUCCESS)
+			return false;
+		*ret_key = id;
+		return id != 0;
+	}
+	if (!handle && (!driver.cuCtxGetCurrent || driver.cuCtxGetCurrent(&handle) != CUDA_SUCCESS))
+		return false;
+	*ret_key = (uintptr_t)handle;
+	return handle != NULL;
+}
+
+struct state_context *context_current(void)
+{
+	struct state_thread *thread = &state_thread;
+	struct state_context *context = thread->context;
+	bool is_handle;
+	uint64_t key;
+
+	if (!ask(NULL, &key, &is_handle))
+		return NULL;
+	if (context && thread->context_key == key && key_of(context) == key)
+		return context;
+	context = find_or_add(key, is_handle, true);
+	thread->context = context;
+	thread->context_key = key;
+	return context;
+}
+
+uint64_t state_context_id(const struct state_context *context)
+{
+	return context ? STATE_LOAD(&context->id) : 0;
+}
+
+void state_context_created(struct call *call, CUcontext handle)
+{
+	struct state_context *context;
+	bool is_handle;
+	uint64_t key;
+
+	if (!handle || !ask(handle, &key, &is_handle))
+		return;
+	context = find_or_add(key, is_handle, false);
+	if (context)
+		STATE_STORE(&context->created, true);
+}
+
+/* Under LOCK_STATE. */
+static void retire(struct state_context *context)
+{
+	stream_retire_context(context);
+	STATE_STORE(&context->handle, 0);
+	__atomic_store_n(&context->id, 0, __ATOMIC_RELEASE);
+}
+
+void state_context_destroying(struct call *call, CUcontext handle)
+{
+	struct state_context *context;
+	bool is_handle;
+	uint64_t key;
+
+	if (!handle || !ask(handle, &key, &is_handle) || !lock_take(&state_lock))
+		return;
+	context = find(key);
+	if (context)
+		retire(context);
+	lock_give(&state_lock);
+}
+
+void state_primary_resetting(struct call *call, CUdevice device)
+{
+	struct state_context *context;
+
+	if (!lock_take(&state_lock))
+		return;
+	for (context = all; context; context = context->next)
+		if (key_of(context) && !context->created && context->device == device)
+			retire(context);
+	lock_give(&state_lock);
+}
+
+void context_clear(void)
+{
+	table_clear(&contexts);
+	all = NULL;
+	own_ids = 0;
+}

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Internal: the objects of the state room and what its files need of each other.
+ *
+ * Numbers. Every operation that a call puts on a stream gets the stream's next number after the
+ * real call returned (state_after). So whatever is numbered is in the driver's hands, and a wait or
+ * record that begins when `submitted` is n covers at least the operations 1 to n. `completed` is
+ * raised only by what the host observed of them. Numbers never go back, not even when an entry is
+ * taken over by another stream: what an old event record proves is then long known.
+ *
+ * Who writes and who reads:
+ *	handle, kind, context		inserter under LOCK_STATE; read by anyone. handle is stored last
+ *					(release) and read first (acquire): who sees the handle sees
+ *					the rest. Entries are never unmapped, so a stale pointer is
+ *					harmless: its handle no longer fits.
+ *	submitted			whoever submits, atomic add; read by anyone
+ *	completed			whoever observed, atomic maximum; read by anyone
+ *	youngest			whoever submits; one word, so kind and name fit each other
+ *	joined, joined_by,		under `joining`, a try-lock of the entry: who does not get it
+ *	legacy_joined, legacy_at	does without (knows less, claims nothing)
+ *	pending_bits, unjoined_bits	set by who submits, cleared by who looks; see stream_list()
+ */
+#ifndef SLIPSTREAM_STATE_INTERNAL_H
+#define SLIPSTREAM_STATE_INTERNAL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <cuda.h>
+
+#include "call.h"
+#include "emit/arena.h"
+#include "emit/lock.h"
+
+#define STREAM_MAX   16384
+#define STREAM_WORDS (STREAM_MAX / 64)
+
+struct state_stream {
+	uint64_t handle; /* 0: none (legacy, per-thread, destroyed) */
+	struct state_context *context;
+	uint64_t submitted;
+	uint64_t completed;
+	uint64_t youngest; /* operation << 32 | string id */
+	uint64_t capture;  /* capture it is part of (capture.c); 0 none */
+	uint32_t kind;	   /* enum stream_kind */
+	uint32_t index;	   /* bit in the lists; number in reports less one; constant */
+
+	uint64_t joined;	/* the legacy stream is ordered behind this stream up to here ... */
+	uint64_t joined_by;	/* ... from its own operation with this number on */
+	uint64_t legacy_joined; /* this stream is ordered behind the legacy stream up to here ... */
+	uint64_t legacy_at;	/* ... from its own operation with this number on */
+	uint32_t joining;
+	uint32_t capture_sequence; /* odd: this stream began a capture that goes on (capture.c) */
+	uint64_t owner;		   /* serial of the thread of a per-thread stream */
+	struct state_stream *next; /* in the list of entries to take over; under LOCK_STATE */
+} __attribute__((aligned(64)));
+
+struct state_context {
+	uint64_t id;	 /* cuCtxGetId; stored last (release), read first (acquire) */
+	uint64_t handle; /* drivers before 12.0: the handle stands for the id while it lives */
+	struct state_stream *legacy; /* set before id, for good */
+	struct state_context *next;  /* all contexts ever; constant once published */
+	int device;		     /* -1 unknown; constant while id is */
+	bool created;		     /* by a cuCtxCreate; else a primary context */
+	uint32_t sync_memops;
+};
+
+/* What a thread used last. Its own; checked against the entries, which may have changed. */
+#define PER_THREAD_CACHE 4
+struct state_thread {
+	uint64_t serial; /* from 1; 0: none yet */
+	uint64_t context_key;
+	struct state_context *context;
+	uint64_t stream_handle;
+	struct state_stream *stream;
+	uint64_t kernel_handle;
+	struct state_kernel *kernel;
+	struct {
+		struct state_context *context;
+		struct state_stream *stream;
+	} per_thread[PER_THREAD_CACHE];
+};
+extern __thread struct state_thread state_thread __attribute__((tls_model("initial-exec")));
+
+struct state_event {
+	uint64_t handle;
+	uint64_t record;  /* event.c */
+	uint64_t capture; /* recorded inside this capture; 0: not */
+	uint32_t foreign;
+	struct state_event *next;
+};
+
+#define STATE_LOAD(pointer)	    __atomic_load_n(pointer, __ATOMIC_RELAXED)
+#define STATE_STORE(pointer, value) __atomic_store_n(pointer, value, __ATOMIC_RELAXED)
+
+/* One lock and one arena for everything but allocations. */
+extern struct lock state_lock;
+extern struct arena state_arena;
+/* Something did not fit; `what` becomes the text of a NOTE_LOST. */
+void state_lost(const char *what);
+
+/* context.c */
+struct state_context *context_current(void);
+/* Under LOCK_STATE: the streams of the context are gone with it. */
+void stream_retire_context(struct state_context *context);
+void context_clear(void);
+
+/* stream.c: NULL where it cannot be stored. */
+struct state_stream *stream_find(uint64_t handle);
+/* A handle that no wrapper saw made: kind unknown, in the current context. */
+struct state_stream *stream_unseen(uint64_t handle);
+struct state_stream *stream_per_thread(struct state_context *context);
+/* Under LOCK_STATE. */
+struct state_stream *stream_new(struct state_context *context, enum stream_kind kind,
+				uint64_t handle);
+void stream_retire(struct state_stream *stream);
+struct state_stream *stream_at(uint32_t index);
+uint32_t stream_count(void);
+void stream_clear(void);
+
+static inline bool stream_is_pending(const struct state_stream *stream)
+{
+	return STATE_LOAD(&stream->submitted) > STATE_LOAD(&stream->completed);
+}
+
+static inline enum stream_kind stream_kind(const struct state_stream *stream)
+{
+	return STATE_LOAD(&stream->kind);
+}
+
+static inline struct state_context *stream_context(const struct state_stream *stream)
+{
+	return STATE_LOAD(&stream->context);
+}
+
+/* Does the stream take part in legacy order, for certain? */
+static inline bool stream_joins(const struct state_stream *stream)
+{
+	enum stream_kind kind = stream_kind(stream);
+
+	return kind == STREAM_BLOCKING || kind == STREAM_PER_THREAD;
+}
+
+/* order.c: completion and legacy order. */
+void order_submitted(struct call *call);
+void order_complete(struct state_stream *stream, uint64_t number);
+/* Nothing of it counts as pending any more; no conclusion is drawn. */
+void order_forget(struct state_stream *stream);
+/* All that call->pending held at entry and that lies in the scope. */
+void order_complete_pending(struct call *call, unsigned int scope);
+bool order_is_unjoined(const struct call *call, const struct state_stream *stream);
+
+/* pending.c */
+extern uint64_t pending_bits[STREAM_WORDS];  /* may have work not known complete */
+extern uint64_t unjoined_bits[STREAM_WORDS]; /* and the legacy stream may not be behind it */
+void pending_list(struct state_stream *stream);
+/* `ask`: make the candidates certain by queries (--attribute). */
+void pending_snapshot(struct call *call, unsigned int scopes, bool ask);
+void pending_forget(struct state_stream *stream);
+void pending_clear(void);
+extern struct lock attribute_lock;
+
+/* event.c */
+void event_settle(struct call *call, CUresult result);
+/* What a settled record covers; NULL: nothing that can be known. */
+struct state_stream *event_covers(uint64_t record, uint64_t *ret_number);
+uint64_t event_record_at(const struct state_event *event);
+void event_clear(void);
+struct state_event *event_find(uint64_t handle);
+
+/* memory.c */
+enum memory_kind memory_look_up(uint64_t address, bool *ret_sync_memops);
+void memory_clear(void);
+
+/* kernel.c */
+uint32_t kernel_name(uint64_t handle, bool *ret_launched);
+void kernel_launched(uint64_t handle);
+void kernel_clear(void);
+
+/* capture.c */
+bool capture_is_active(uint64_t capture);
+
+#endif

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Memory: what kind of memory an address lies in. Called by state_before() for the operands of a
+ * call, and by the hooks of allocations and frees. Relies on lock.h and arena.h.
+ *
+ * Ranges are kept sorted by address in chunks, and the chunks in one sorted array, so that an
+ * address inside a block is found by two binary searches and an insertion moves one chunk at most.
+ * Everything here is under LOCK_MEMORY, a leaf that is held for a search or one such move.
+ *
+ * A range is taken out before the real free: once the driver has freed it, the address may be given
+ * to another thread's allocation before the free returns here.
+ */
+#include <string.h>
+
+#include "catalogue/catalogue.h"
+#include "emit/emit.h"
+#include "state/internal.h"
+#include "state/state.h"
+
+#define CHUNK	   128
+#define CHUNKS_MAX 16384
+
+enum range_flag { RANGE_SYNC_MEMOPS = 1 << 0 };
+
+struct range {
+	uint64_t address, bytes;
+	uint32_t kind, flags; /* enum memory_kind, enum range_flag */
+};
+
+struct chunk {
+	struct chunk *next; /* in the list of empty ones */
+	uint32_t count;
+	struct range range[CHUNK];
+};
+
+static struct lock lock = LOCK_INITIALIZER(LOCK_MEMORY);
+static struct arena arena = {.bound = (size_t)128 << 20};
+static struct chunk *chunks[CHUNKS_MAX]; /* never an empty one */
+static uint32_t chunk_count;
+static struct chunk *empty;
+
+/* The chunk that holds, or would hold, the address: the last that begins at or below it, or 0. */
+static uint32_t chunk_of(uint64_t address)
+{
+	uint32_t low = 0, high = chunk_count, middle;
+
+	while (low < high) {
+		middle = low + (high - low) / 2;
+		if (chunks[middle]->range[0].address <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low ? low - 1 : 0;
+}
+
+/* Number of ranges in the chunk that begin at or below the address. */
+static uint32_t ranges_up_to(const struct chunk *chunk, uint64_t address)
+{
+	uint32_t low = 0, high = chunk->count, middle;
+
+	while (low < high) {
+		middle = low + (high - low) / 2;
+		if (chunk->range[middle].address <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static struct range *find(uint64_t address)
+{
+	struct chunk *chunk;
+	struct range *range;
+	uint32_t i;
+
+	if (!chunk_count)
+		return NULL;
+	chunk = chunks[chunk_of(address)];
+	i = ranges_up_to(chunk, address);
+	if (!i)
+		return NULL;
+	range = &chunk->range[i - 1];
+	return address - range->address < range->bytes ? range : NULL;
+}
+
+static void take_out(struct range *range)
+{
+	uint32_t at = chunk_of(range->address);
+	struct chunk *chunk = chunks[at];
+	uint32_t i = (uint32_t)(range - chunk->range);
+
+	memmove(range, range + 1, (chunk->count - i - 1) * sizeof(*range));
+	if (--chunk->count)
+		return;
+	memmove(&chunks[at], &chunks[at + 1], (chunk_count - at - 1) * sizeof(chunks[0]));
+	chunk_count--;
+	chunk->next = empty;
+	empty = chunk;
+}
+
+static struct chunk *new_chunk(uint32_t at)
+{
+	struct chunk *chunk = empty;
+
+	if (chunk_count == CHUNKS_MAX)
+		return NULL;
+	if (chunk)
+		empty = chunk->next;
+	else
+		chunk = arena_take(&arena, sizeof(*chunk));
+	if (!chunk)
+		return NULL;
+	chunk->count = 0;
+	memmove(&chunks[at + 1], &chunks[at], (chunk_count - at) * sizeof(chunks[0]));
+	chunks[at] = chunk;
+	chunk_count++;
+	return chunk;
+}
+
+static bool insert(const struct range *range)
+{
+	struct chunk *chunk, *upper;
+	uint32_t at, i;
+
+	at = chunk_of(range->address);
+	chunk = chunk_count ? chunks[at] : new_chunk(0);
+	if (!chunk)
+		return false;
+	if (chunk->count == CHUNK) {
+		upper = new_chunk(at + 1);
+		if (!upper)
+			return false;
+		upper->count = CHUNK / 2;
+		chunk->count = CHUNK - CHUNK / 2;
+		memcpy(upper->range, chunk->range + chunk->count, upper->count * sizeof(*range));
+		if (range->address >= upper->range[0].address)
+			chunk = upper;
+	}
+	i = ranges_up_to(chunk, range->address);
+	memmove(&chunk->range[i + 1], &chunk->range[i], (chunk->count - i) * sizeof(*range));
+	chunk->range[i] = *range;
+	chunk->count++;
+	return true;
+}
+
+/* What the driver hands out is free: whatever stands there was freed without our seeing it. */
+static void clear_place(uint64_t address, uint64_t bytes)
+{
+	struct range *range;
+	uint32_t at, i;
+
+	while ((range = find(address)))
+		take_out(range);
+	while (chunk_count) {
+		at = chunk_of(address);
+		i = ranges_up_to(chunks[at], address);
+		if (i == chunks[at]->count) {
+			if (++at == chunk_count)
+				return;
+			i = 0;
+		}
+		range = &chunks[at]->range[i];
+		if (range->address - address >= bytes)
+			return;
+		take_out(range);
+	}
+}
+
+static void add(const struct range *range)
+{
+	bool stored;
+
+	if (!range->address || !range->bytes || !lock_take(&lock))
+		return;
+	clear_place(range->address, range->bytes);
+	stored = insert(range);
+	lock_give(&lock);
+	if (!stored)
+		state_lost("allocations");
+}
+
+enum memory_kind memory_look_up(uint64_t address, bool *ret_sync_memops)
+{
+	enum memory_kind kind = MEMORY_NONE;
+	struct range *range;
+
+	*ret_sync_memops = false;
+	if (!lock_take(&lock))
+		return MEMORY_UNKNOWN;
+	range = find(address);
+	if (range) {
+		kind = range->kind;
+		*ret_sync_memops = range->flags & RANGE_SYNC_MEMOPS;
+	}
+	lock_give(&lock);
+	return kind;
+}
+
+void state_allocated(struct call *call, enum memory_kind kind, uint64_t address, uint64_t bytes)
+{
+	const struct range range = {.address = address, .bytes = bytes, .kind = kind};
+
+	add(&range);
+}
+
+void state_host_registered(struct call *call, const void *address, uint64_t bytes)
+{
+	state_allocated(call, MEMORY_REGISTERED, (uintptr_t)address, bytes);
+}
+
+void state_freeing(struct call *call, uint64_t address)
+{
+	struct range *range;
+
+	if (!lock_take(&lock))
+		return;
+	range = find(address);
+	/* The driver refuses addresses inside a block. */
+	if (range && range->address == address) {
+		call->freed_address = range->address;
+		call->freed_bytes = range->bytes;
+		call->freed_kind = range->kind;
+		call->freed_flags = range->flags;
+		if (!call->bytes)
+			call->bytes = range->bytes;
+		take_out(range);
+	}
+	lock_give(&lock);
+}
+
+void state_freed(struct call *call, CUresult result)
+{
+	const struct range range = {
+		.address = call->freed_address,
+		.bytes = call->freed_bytes,
+		.kind = call->freed_kind,
+		.flags = call->freed_flags,
+	};
+
+	if (result != CUDA_SUCCESS)
+		add(&range);
+	call->freed_bytes = 0;
+}
+
+void state_sync_memops(struct call *call, uint64_t address)
+{
+	struct range *range;
+
+	if (!address) {
+		if (call->context)
+			STATE_STORE(&call->context->sync_memops, 1);
+		return;
+	}
+	if (!lock_take(&lock))
+		return;
+	range = find(address);
+	if (range)
+		range->flags |= RANGE_SYNC_MEMOPS;
+	lock_give(&lock);
+}
+
+void memory_clear(void)
+{
+	lock_reset(&lock);
+	chunk_count = 0;
+	empty = NULL;
+	arena_done(&arena);
+}

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Order: numbers of submission and completion, and what legacy order lets one conclude. Called by
+ * state_after() and the `result` hooks.
+ *
+ * Only what the host observed counts as complete, and only conclusions that no schedule of the
+ * device can break are drawn from it:
+ *
+ * 1. A stream runs its operations in order: n complete means all below n are.
+ * 2. An operation of the legacy stream runs after all work that its context's blocking streams had
+ *    been given before. So if the legacy operation `joined_by` is complete, the blocking stream is
+ *    up to `joined`.
+ * 3. An operation of a blocking stream runs after the legacy operations given before it. So if the
+ *    blocking stream is complete up to `legacy_at`, the legacy stream is up to `legacy_joined`.
+ *
+ * 2 and 3 hold only for operations that are really put on the device: a copy of no bytes, a wait
+ * for an event that is done, or an allocation from a pool may be none. They are not chained. Event
+ * waits (cuStreamWaitEvent) are not followed. What is not concluded stays a candidate: "submitted,
+ * not known complete" is all a candidate says.
+ */
+#include "catalogue/catalogue.h"
+#include "state/internal.h"
+#include "state/state.h"
+
+static bool try_joining(struct state_stream *stream)
+{
+	return !__atomic_exchange_n(&stream->joining, 1, __ATOMIC_ACQUIRE);
+}
+
+static void end_joining(struct state_stream *stream)
+{
+	__atomic_store_n(&stream->joining, 0, __ATOMIC_RELEASE);
+}
+
+static void raise_completed(struct state_stream *stream, uint64_t number)
+{
+	uint64_t seen = STATE_LOAD(&stream->completed);
+
+	while (seen < number &&
+	       !__atomic_compare_exchange_n(&stream->completed, &seen, number, true,
+					    __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		;
+}
+
+/* Conclusion 2, for every stream that may have something to gain. */
+static void legacy_complete(struct state_stream *legacy, uint64_t number)
+{
+	struct state_context *context = stream_context(legacy);
+	uint32_t words = (stream_count() + 63) / 64;
+	struct state_stream *stream;
+	uint64_t bits;
+	uint32_t word;
+
+	for (word = 0; word < words; word++) {
+		for (bits = STATE_LOAD(&pending_bits[word]); bits; bits &= bits - 1) {
+			stream = stream_at(word * 64 + (uint32_t)__builtin_ctzll(bits));
+			if (stream_context(stream) != context || !stream_joins(stream) ||
+			    !try_joining(stream))
+				continue;
+			if (STATE_LOAD(&stream->joined_by) &&
+			    STATE_LOAD(&stream->joined_by) <= number)
+				raise_completed(stream, STATE_LOAD(&stream->joined));
+			end_joining(stream);
+		}
+	}
+}
+
+void order_forget(struct state_stream *stream)
+{
+	raise_completed(stream, STATE_LOAD(&stream->submitted));
+}
+
+void order_complete(struct state_stream *stream, uint64_t number)
+{
+	struct state_context *context = stream_context(stream);
+
+	if (number <= STATE_LOAD(&stream->completed))
+		return;
+	raise_completed(stream, number);
+	if (stream_kind(stream) == STREAM_LEGACY) {
+		legacy_complete(stream, number);
+	} else if (stream_joins(stream) && context && try_joining(stream)) {
+		if (STATE_LOAD(&stream->legacy_at) && STATE_LOAD(&stream->legacy_at) <= number)
+			raise_completed(context->legacy, STATE_LOAD(&stream->legacy_joined));
+		end_joining(stream);
+	}
+}
+
+void order_complete_pending(struct call *call, unsigned int scope)
+{
+	uint32_t count = call->pending_count;
+	uint32_t i;
+
+	if (count > CALL_PENDING_MAX)
+		count = CALL_PENDING_MAX;
+	for (i = 0; i < count; i++)
+		if (state_in_scope(call, call->pending[i].stream, scope))
+			order_complete(call->pending[i].stream, call->pending[i].submitted);
+}
+
+/* The legacy stream's operation `number` is behind what was pending on the blocking streams. */
+static void join_blocking(struct call *call, uint64_t number)
+{
+	uint32_t count = call->pending_count;
+	struct state_stream *stream;
+	uint64_t bit;
+	uint32_t i;
+
+	if (count > CALL_PENDING_MAX)
+		count = CALL_PENDING_MAX;
+	for (i = 0; i < count; i++) {
+		stream = call->pending[i].stream;
+		if (!stream_joins(stream) || stream_context(stream) != call->context ||
+		    !try_joining(stream))
+			continue;
+		if (call->pending[i].submitted > STATE_LOAD(&stream->joined)) {
+			STATE_STORE(&stream->joined, call->pending[i].submitted);
+			STATE_STORE(&stream->joined_by, number);
+		}
+		end_joining(stream);
+		/* As in pending_snapshot(): clear, then look whether it was right. */
+		bit = UINT64_C(1) << stream->index % 64;
+		__atomic_fetch_and(&unjoined_bits[stream->index / 64], ~bit, __ATOMIC_SEQ_CST);
+		if (__atomic_load_n(&stream->submitted, __ATOMIC_SEQ_CST) >
+		    STATE_LOAD(&stream->joined))
+			__atomic_fetch_or(&unjoined_bits[stream->index / 64], bit,
+					  __ATOMIC_SEQ_CST);
+	}
+}
+
+/* Surely becomes work on the device that takes its place in legacy order. */
+static bool is_real_work(const struct call *call)
+{
+	switch (call->operation) {
+	case OPERATION_COPY:
+	case OPERATION_MEMSET:
+		return call->bytes > 0;
+	case OPERATION_KERNEL:
+	case OPERATION_HOST_FUNCTION:
+	case OPERATION_MEMORY_OP:
+		return true;
+	default:
+		return false;
+	}
+}
+
+void order_submitted(struct call *call)
+{
+	struct state_stream *stream = call->stream;
+	uint64_t number;
+
+	STATE_STORE(&stream->youngest, (uint64_t)call->operation << 32 | call->name);
+	/* Pairs with the clearing of the bits, which looks at the number afterwards. */
+	number = __atomic_add_fetch(&stream->submitted, 1, __ATOMIC_SEQ_CST);
+	call->submission = number;
+	pending_list(stream);
+	if (stream_kind(stream) == STREAM_LEGACY) {
+		if (call->pending_count && is_real_work(call))
+			join_blocking(call, number);
+	} else if (call->legacy_number != STATE_LOAD(&stream->legacy_joined) &&
+		   call->legacy_number && is_real_work(call) && try_joining(stream)) {
+		if (call->legacy_number > STATE_LOAD(&stream->legacy_joined)) {
+			STATE_STORE(&stream->legacy_joined, call->legacy_number);
+			STATE_STORE(&stream->legacy_at, number);
+		}
+		end_joining(stream);
+	}
+}
+
+/* Is there work on `stream` that the call's own operation is the first to be ordered behind? */
+bool order_is_unjoined(const struct call *call, const struct state_stream *stream)
+{
+	const struct state_stream *own = call->stream;
+
+	if (!own || own == stream || !stream_is_pending(stream))
+		return false;
+	if (stream_kind(own) == STREAM_LEGACY)
+		return stream_joins(stream) && stream_context(stream) == call->context &&
+		       STATE_LOAD(&stream->submitted) > STATE_LOAD(&stream->joined);
+	return stream_joins(own) && call->context && stream == call->context->legacy &&
+	       STATE_LOAD(&stream->submitted) > STATE_LOAD(&own->legacy_joined);
+}

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Pending: which streams have work not known complete when a call begins. Called by state_before().
+ *
+ * Two bit lists over all streams keep that cheap. pending_bits has a bit for every stream that may
+ * have work not known complete; unjoined_bits for every blocking stream that may have work the
+ * legacy stream is not yet ordered behind. A submission sets them if they are not set, the scan
+ * clears what it finds idle. A stream never has pending work without its bit: the submission adds
+ * to the number first and looks at the bit then, the scan clears the bit first and looks at the
+ * number then (all four sequentially consistent), so at least one of the two sees the other.
+ */
+#include <string.h>
+
+#include "catalogue/catalogue.h"
+#include "driver/driver.h"
+#include "emit/emit.h"
+#include "state/internal.h"
+#include "state/state.h"
+
+uint64_t pending_bits[STREAM_WORDS];
+uint64_t unjoined_bits[STREAM_WORDS];
+
+struct lock attribute_lock = LOCK_INITIALIZER(LOCK_ATTRIBUTE);
+
+void pending_list(struct state_stream *stream)
+{
+	uint64_t bit = UINT64_C(1) << stream->index % 64;
+	uint32_t word = stream->index / 64;
+
+	if (!(__atomic_load_n(&pending_bits[word], __ATOMIC_SEQ_CST) & bit))
+		__atomic_fetch_or(&pending_bits[word], bit, __ATOMIC_SEQ_CST);
+	if (stream_joins(stream) &&
+	    !(__atomic_load_n(&unjoined_bits[word], __ATOMIC_SEQ_CST) & bit))
+		__atomic_fetch_or(&unjoined_bits[word], bit, __ATOMIC_SEQ_CST);
+}
+
+void pending_forget(struct state_stream *stream)
+{
+	uint64_t bit = UINT64_C(1) << stream->index % 64;
+
+	__atomic_fetch_and(&pending_bits[stream->index / 64], ~bit, __ATOMIC_SEQ_CST);
+	__atomic_fetch_and(&unjoined_bits[stream->index / 64], ~bit, __ATOMIC_SEQ_CST);
+}
+
+static void unlist(uint64_t *word, struct state_stream *stream)
+{
+	uint64_t bit = UINT64_C(1) << stream->index % 64;
+
+	__atomic_fetch_and(word, ~bit, __ATOMIC_SEQ_CST);
+	if (__atomic_load_n(&stream->submitted, __ATOMIC_SEQ_CST) > STATE_LOAD(&stream->completed))
+		__atomic_fetch_or(word, bit, __ATOMIC_SEQ_CST);
+}
+
+static void add(struct call *call, struct state_stream *stream)
+{
+	struct call_pending *pending;
+	uint64_t youngest;
+
+	if (call->pending_count >= CALL_PENDING_MAX) {
+		call->pending_count = CALL_PENDING_MAX + 1;
+		return;
+	}
+	pending = &call->pending[call->pending_count++];
+	youngest = STATE_LOAD(&stream->youngest);
+	pending->stream = stream;
+	pending->submitted = STATE_LOAD(&stream->submitted);
+	pending->name = (uint32_t)youngest;
+	pending->operation = (uint32_t)(youngest >> 32);
+	pending->certain = 0;
+}
+
+bool state_in_scope(const struct call *call, const struct state_stream *stream, unsigned int scope)
+{
+	enum stream_kind own = state_stream_kind(call->stream);
+	enum stream_kind kind = stream_kind(stream);
+	uint64_t number;
+
+	switch (scope) {
+	case CATALOGUE_SCOPE_STREAM:
+		if (stream == call->stream)
+			return true;
+		if (own != STREAM_LEGACY)
+			return false;
+		/* The legacy stream stands for all blocking ones. */
+		__attribute__((fallthrough));
+	case CATALOGUE_SCOPE_LEGACY:
+		return stream_context(stream) == call->context && kind != STREAM_NON_BLOCKING;
+	case CATALOGUE_SCOPE_JOIN:
+		return order_is_unjoined(call, stream);
+	case CATALOGUE_SCOPE_CONTEXT:
+		return stream_context(stream) == call->context;
+	case CATALOGUE_SCOPE_DEVICE:
+		return true;
+	case CATALOGUE_SCOPE_EVENT:
+		return event_covers(call->event_record, &number) == stream;
+	default:
+		return false;
+	}
+}
+
+#define BIT(scope) (1U << CATALOGUE_SCOPE_##scope)
+
+static void scan(struct call *call, uint64_t *list, unsigned int scopes)
+{
+	uint32_t words = (stream_count() + 63) / 64;
+	struct state_stream *stream;
+	unsigned int scope;
+	uint32_t word;
+	uint64_t bits;
+
+	for (word = 0; word < words; word++) {
+		for (bits = __atomic_load_n(&list[word], __ATOMIC_SEQ_CST); bits;
+		     bits &= bits - 1) {
+			stream = stream_at(word * 64 + (uint32_t)__builtin_ctzll(bits));
+			if (!stream_is_pending(stream)) {
+				unlist(&list[word], stream);
+				continue;
+			}
+			for (scope = 0; scopes >> scope; scope++) {
+				if (scopes >> scope & 1 && state_in_scope(call, stream, scope)) {
+					add(call, stream);
+					break;
+				}
+			}
+		}
+	}
+}
+
+/*
+ * Asks the driver whether each candidate is still at work; those that are not are known complete
+ * from now on. Skipped: what cannot be named here (streams of other contexts' defaults and other
+ * threads), what captures, and everything where the legacy stream is drawn into a capture.
+ */
+static void attribute(struct call *call)
+{
+	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+	CUstreamCaptureStatus status;
+	struct call_pending *pending;
+	struct state_stream *stream;
+	uint32_t i, kept = 0;
+	CUresult result;
+	CUstream handle;
+
+	if (call->pending_count > CALL_PENDING_MAX || !driver.cuStreamQuery ||
+	    !driver.cuStreamIsCapturing || !driver.cuThreadExchangeStreamCaptureMode)
+		return;
+	if (driver.cuStreamIsCapturing(CU_STREAM_LEGACY, &status) != CUDA_SUCCESS)
+		return;
+	if (driver.cuThreadExchangeStreamCaptureMode(&mode) != CUDA_SUCCESS)
+		return;
+	/* Held over the queries, which do not wait: no stream is destroyed under them. */
+	if (lock_take(&attribute_lock)) {
+		for (i = 0; i < call->pending_count; i++) {
+			pending = &call->pending[i];
+			stream = pending->stream;
+			handle = (CUstream)(uintptr_t)STATE_LOAD(&stream->handle);
+			if (call->context && stream == call->context->legacy)
+				handle = CU_STREAM_LEGACY;
+			else if (STATE_LOAD(&stream->owner) &&
+				 STATE_LOAD(&stream->owner) == state_thread.serial &&
+				 stream_context(stream) == call->context)
+				handle = CU_STREAM_PER_THREAD;
+			if (handle && !STATE_LOAD(&stream->capture) &&
+			    driver.cuStreamIsCapturing(handle, &status) == CUDA_SUCCESS &&
+			    status == CU_STREAM_CAPTURE_STATUS_NONE) {
+				result = driver.cuStreamQuery(handle);
+				if (result == CUDA_SUCCESS) {
+					order_complete(stream, pending->submitted);
+					continue;
+				}
+				pending->certain = result == CUDA_ERROR_NOT_READY;
+			}
+			call->pending[kept++] = *pending;
+		}
+		call->pending_count = kept;
+		lock_give(&attribute_lock);
+	}
+	driver.cuThreadExchangeStreamCaptureMode(&mode);
+}
+
+void pending_snapshot(struct call *call, unsigned int scopes, bool ask)
+{
+	bool is_legacy = call->stream && stream_kind(call->stream) == STREAM_LEGACY;
+	struct state_stream *stream;
+	uint64_t number;
+
+	if (is_legacy && scopes & BIT(STREAM))
+		scopes |= BIT(LEGACY);
+	if (scopes & (BIT(LEGACY) | BIT(CONTEXT) | BIT(DEVICE))) {
+		scan(call, pending_bits, scopes);
+	} else {
+		if (scopes & BIT(STREAM) && call->stream && stream_is_pending(call->stream))
+			add(call, call->stream);
+		if (scopes & BIT(JOIN) && is_legacy)
+			scan(call, unjoined_bits, BIT(JOIN));
+		else if (scopes & BIT(JOIN) && call->context &&
+			 order_is_unjoined(call, call->context->legacy))
+			add(call, call->context->legacy);
+		if (scopes & BIT(EVENT)) {
+			stream = event_covers(call->event_record, &number);
+			if (stream && STATE_LOAD(&stream->completed) < number)
+				add(call, stream);
+		}
+	}
+	if (ask && call->pending_count)
+		attribute(call);
+}
+
+void state_candidate(const struct call_pending *pending, struct emit_candidate *ret_candidate)
+{
+	const struct state_stream *stream = pending->stream;
+	enum stream_kind kind = stream_kind(stream);
+
+	*ret_candidate = (struct emit_candidate){
+		.context = state_context_id(stream_context(stream)),
+		.stream = kind == STREAM_LEGACY ? 0 : stream->index + 1,
+		.stream_kind = kind,
+		.operation = pending->operation,
+		.name = (uint32_t)pending->name,
+		.certain = pending->certain,
+	};
+}
+
+void pending_clear(void)
+{
+	memset(pending_bits, 0, sizeof(pending_bits));
+	memset(unjoined_bits, 0, sizeof(unjoined_bits));
+	lock_reset(&attribute_lock);
+}

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: MIT
+/*
+ * State: what happens before and after every classified call. Called by the generated wrappers
+ * (call.h gives the order). Relies on the other files of this room and on the catalogue's rows.
+ *
+ * The launch path takes no lock and makes no driver call on a stream with a handle: the stream is
+ * the one this thread used last or one table look-up away, the kernel too, and of other streams
+ * only the legacy one's number is looked at.
+ */
+#include "state/state.h"
+
+#include <string.h>
+
+#include "catalogue/catalogue.h"
+#include "config.h"
+#include "emit/emit.h"
+#include "state/internal.h"
+
+struct lock state_lock = LOCK_INITIALIZER(LOCK_STATE);
+struct arena state_arena = {.bound = (size_t)256 << 20};
+
+void state_lost(const char *what)
+{
+	emit_note(NOTE_LOST, what);
+}
+
+static void resolve_stream(struct call *call)
+{
+	uint64_t handle = (uintptr_t)call->stream_handle;
+
+	if (call->stream_form == CALL_STREAM_ARGUMENT && handle > 2) {
+		call->stream = stream_find(handle);
+		if (__builtin_expect(!call->stream, 0))
+			call->stream = stream_unseen(handle);
+		if (call->stream)
+			call->context = stream_context(call->stream);
+		return;
+	}
+	call->context = context_current();
+	if (!call->context || (call->stream_form != CALL_STREAM_ARGUMENT &&
+			       call->stream_form != CALL_STREAM_IMPLICIT))
+		return;
+	if (handle == 2 || (handle == 0 && call->flags & CALL_PER_THREAD))
+		call->stream = stream_per_thread(call->context);
+	else
+		call->stream = call->context->legacy;
+}
+
+static uint8_t operand_kind(struct call *call, uint64_t address, uint16_t host_flag)
+{
+	bool sync_memops;
+	enum memory_kind kind = memory_look_up(address, &sync_memops);
+
+	if (sync_memops)
+		call->flags |= CALL_SYNC_MEMOPS;
+	if (kind == MEMORY_NONE)
+		kind = call->flags & host_flag ? MEMORY_PAGEABLE : MEMORY_UNKNOWN;
+	return (uint8_t)kind;
+}
+
+/* "HtoD" and the like, by what the operands are. Written by whoever comes first; same value. */
+static uint32_t copy_name(const struct call *call)
+{
+	static const char *const names[2][2] = {{"DtoD", "DtoH"}, {"HtoD", "HtoH"}};
+	static uint32_t ids[2][2];
+	static uint32_t made_for; /* the record file they are ids of */
+	unsigned int source, destination;
+	uint32_t id;
+
+#define IS_HOST(kind)                                                                              \
+	((kind) == MEMORY_PAGEABLE || (kind) == MEMORY_PINNED || (kind) == MEMORY_REGISTERED)
+	source = IS_HOST(call->source_kind);
+	destination = IS_HOST(call->destination_kind);
+#undef IS_HOST
+	if (STATE_LOAD(&made_for) != emit_generation()) {
+		memset(ids, 0, sizeof(ids));
+		STATE_STORE(&made_for, emit_generation());
+	}
+	id = STATE_LOAD(&ids[source][destination]);
+	if (!id) {
+		id = emit_string(names[source][destination], 4);
+		STATE_STORE(&ids[source][destination], id);
+	}
+	return id;
+}
+
+static void describe_operation(struct call *call)
+{
+	bool launched;
+
+	switch (call->operation) {
+	case OPERATION_KERNEL:
+		call->name = kernel_name(call->subject, &launched);
+		if (!launched)
+			call->flags |= CALL_FIRST_USE;
+		break;
+	case OPERATION_COPY:
+		call->name = copy_name(call);
+		break;
+	default:
+		break;
+	}
+}
+
+/* The widest look the rules of the row need for this very call. */
+static unsigned int scopes_wanted(const struct call *call, const struct catalogue_row *row)
+{
+	const struct catalogue_rule *rule;
+	unsigned int scopes = 0;
+	const uint8_t *number;
+
+	for (number = row->rules; *number; number++) {
+		rule = &catalogue_rules[*number - 1];
+		if (rule->when(call))
+			scopes |= 1U << rule->scope;
+	}
+	return scopes & ~(1U << CATALOGUE_SCOPE_HOST);
+}
+
+static void look_at_event(struct call *call, const struct catalogue_row *row)
+{
+	if (row->kind != CATALOGUE_KIND_WAIT && row->kind != CATALOGUE_KIND_QUERY &&
+	    row->kind != CATALOGUE_KIND_EVENT)
+		return;
+	call->event = event_find(call->subject);
+	if (call->event)
+		call->event_record = event_record_at(call->event);
+}
+
+void state_before(struct call *call)
+{
+	const struct catalogue_row *row = &catalogue_rows[call->function];
+	struct state_stream *stream;
+	unsigned int scopes;
+	bool full;
+
+	call->entry_number = 0;
+	call->legacy_number = 0;
+	call->event = NULL;
+	call->event_record = 0;
+	call->freed_bytes = 0;
+	call->name = 0;
+	call->pending_count = 0;
+	resolve_stream(call);
+	stream = call->stream;
+	if (stream) {
+		call->entry_number = STATE_LOAD(&stream->submitted);
+		if (stream_joins(stream) && call->context)
+			call->legacy_number = STATE_LOAD(&call->context->legacy->submitted);
+		if (__builtin_expect(STATE_LOAD(&stream->capture) != 0, 0) &&
+		    row->flags & CATALOGUE_CAPTURABLE &&
+		    capture_is_active(STATE_LOAD(&stream->capture)))
+			call->flags |= CALL_CAPTURED;
+	}
+	if (call->source)
+		call->source_kind = operand_kind(call, call->source, CALL_SOURCE_HOST);
+	if (call->destination)
+		call->destination_kind =
+			operand_kind(call, call->destination, CALL_DESTINATION_HOST);
+	if (call->context && STATE_LOAD(&call->context->sync_memops))
+		call->flags |= CALL_SYNC_MEMOPS;
+	if (call->operation)
+		describe_operation(call);
+	else if (call->subject)
+		look_at_event(call, row);
+	if (call->flags & CALL_CAPTURED)
+		return;
+	full = row->level == CATALOGUE_LEVEL_FULL;
+	scopes = full ? scopes_wanted(call, row) : 0;
+	/* A query of the legacy stream that says "done" says it of all blocking streams. */
+	if (row->flags & CATALOGUE_HAS_RESULT && stream && stream_kind(stream) == STREAM_LEGACY)
+		scopes |= 1U << CATALOGUE_SCOPE_STREAM;
+	if (scopes)
+		pending_snapshot(call, scopes,
+				 config.attribute && full && row->kind != CATALOGUE_KIND_LAUNCH);
+}
+
+static bool is_host_kind(uint8_t kind)
+{
+	return kind == MEMORY_PAGEABLE || kind == MEMORY_PINNED || kind == MEMORY_REGISTERED;
+}
+
+/*
+ * What a synchronous copy proves by returning (NVIDIA's page on API synchronization): to host
+ * memory and from pinned memory it has finished; from pageable memory its stream was waited for
+ * before the copy began. Where both operands may be host or device, a guessed kind proves nothing.
+ */
+static void observe_copy(struct call *call)
+{
+	const uint16_t either = CALL_SOURCE_HOST | CALL_DESTINATION_HOST;
+	bool guessed =
+		(call->flags & either) == either &&
+		(call->source_kind == MEMORY_PAGEABLE || call->destination_kind == MEMORY_PAGEABLE);
+
+	if (!call->bytes || guessed || call->flags & CALL_TWO_CONTEXTS)
+		return;
+	if (!is_host_kind(call->destination_kind) && !is_host_kind(call->source_kind))
+		return;
+	order_complete_pending(call, CATALOGUE_SCOPE_STREAM);
+	if (is_host_kind(call->destination_kind) || call->source_kind != MEMORY_PAGEABLE)
+		order_complete(call->stream, call->submission);
+	else
+		order_complete(call->stream, call->entry_number);
+}
+
+void state_after(struct call *call, CUresult result)
+{
+	const struct catalogue_row *row = &catalogue_rows[call->function];
+
+	if (call->flags & CALL_EVENT_RECORDING)
+		event_settle(call, result);
+	if (!call->operation || result != CUDA_SUCCESS)
+		return;
+	if (call->operation == OPERATION_KERNEL && call->flags & CALL_FIRST_USE)
+		kernel_launched(call->subject);
+	if (!call->stream || call->flags & CALL_CAPTURED)
+		return;
+	order_submitted(call);
+	if (row->kind == CATALOGUE_KIND_COPY && call->stream_form == CALL_STREAM_IMPLICIT)
+		observe_copy(call);
+}
+
+void state_stream_observed(struct call *call, CUresult result)
+{
+	if (result != CUDA_SUCCESS || !call->stream || call->flags & CALL_CAPTURED)
+		return;
+	order_complete_pending(call, CATALOGUE_SCOPE_STREAM);
+	order_complete(call->stream, call->entry_number);
+}
+
+void state_context_observed(struct call *call, CUresult result)
+{
+	if (result == CUDA_SUCCESS)
+		order_complete_pending(call, CATALOGUE_SCOPE_CONTEXT);
+}
+
+void state_forked(void)
+{
+	lock_reset(&state_lock);
+	context_clear();
+	stream_clear();
+	event_clear();
+	kernel_clear();
+	memory_clear();
+	pending_clear();
+	arena_done(&state_arena);
+}
