@@ -487,6 +487,36 @@ def _(place):
     counts(process, cuMemcpyDtoH_v2=3)
 
 
+@test("failure-10-lookups-of-cudart")
+def _(place):
+    """The 440 look-ups of a real cudart: each pointer is ours for the very export the driver meant, each status the driver's."""
+    command = [place.program("replay"), os.path.join(place.source, "tests", "programs", "entry", "lookups-cudart-13.0.txt")]
+    plain = place.run(*command, driver="simcuda", shim=False)[0].splitlines()
+    ours = place.quiet(*command, driver="simcuda").splitlines()
+    equal(len(plain), 440, "look-ups")
+    equal(ours, [line.replace(" libcuda.so.1", " libslipstream.so") for line in plain], "answers")
+    found = sum(line.endswith("libslipstream.so") for line in ours)
+    assert found > 400, f"{found} found only"
+    process = place.process()
+    counts(process, cuGetProcAddress_v2=440)
+    equal(sum(process.handed_out.values()), found + 1, "handed out")
+    unwrapped = {line.split()[-2] for line in ours if line.endswith("libslipstream.so")} - process.wrapped
+    equal(process.note("unwrapped"), sorted(unwrapped), "unwrapped names")
+
+
+@test("failure-27-every-version-has-a-wrapper")
+def _(place):
+    """Every export with a prototype in cuda.h is wrapped; the others are named."""
+    place.calls("dlsym")
+    process = place.process()
+    with open(os.path.join(place.source, "shim", "catalogue", "exports.txt"), encoding="utf-8") as stream:
+        names = {line.split("#")[0].strip() for line in stream} - {""}
+    equal(sorted(names - set(process.functions)), [], "names without a number")
+    for name in ("cuCtxCreate", "cuCtxCreate_v2", "cuCtxCreate_v3", "cuCtxCreate_v4", "cuCtxSynchronize_v2", "cuMemcpyBatchAsync_v2_ptsz"):
+        assert name in process.wrapped, name
+    assert len(names - process.wrapped) < 60, sorted(names - process.wrapped)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--list", action="store_true")
