@@ -105,6 +105,9 @@ static struct record_list *place(struct record_file *file, const struct record *
 		if (fits >= *ret_need)
 			*ret_need += site->frames * sizeof(struct record_frame) +
 				     site->python_frames * sizeof(struct record_python_frame);
+		if (fits >= sizeof(*site) &&
+		    (site->frames > RECORD_FRAMES_MAX || site->python_frames > RECORD_FRAMES_MAX))
+			*ret_need = SIZE_MAX;
 		return &file->sites;
 	}
 	case RECORD_CANDIDATE:

@@ -18,6 +18,7 @@
 #include "emit/record.h"
 
 #define RECORD_FILE_MAX	    (UINT64_C(1) << 30) /* what lies beyond is not read, and said so */
+#define RECORD_FRAMES_MAX   256			/* of a call site; the library takes 64 at most */
 #define RECORD_PROBLEMS_MAX 8			/* told one by one; the rest is only counted */
 
 struct record_list {

@@ -223,24 +223,42 @@ static int group_rank(const void *left, const void *right)
 	return a->order < b->order ? -1 : 1;
 }
 
-static void group_add(struct group **groups, size_t *count, size_t *capacity,
-		      struct report_site *site, const char *function, const struct report_use *use)
+static int group_key(const void *left, const void *right)
 {
-	struct group *group = NULL;
+	const struct group *a = left, *b = right;
+	int order = 0;
 
-	for (size_t i = 0; i < *count && !group; i++)
-		if (function ? !strcmp((*groups)[i].function, function) : (*groups)[i].site == site)
-			group = &(*groups)[i];
-	if (!group) {
-		*groups = memory_grow(*groups, *count, capacity, sizeof(**groups));
-		group = &(*groups)[*count];
-		*group = (struct group){.site = site, .function = function, .order = *count};
-		++*count;
+	if (a->function)
+		order = strcmp(a->function, b->function);
+	else if (a->site != b->site)
+		order = a->site < b->site ? -1 : 1;
+	return order ? order : a->order < b->order ? -1 : 1;
+}
+
+static bool is_same_group(const struct group *a, const struct group *b)
+{
+	return a->function ? !strcmp(a->function, b->function) : a->site == b->site;
+}
+
+/* Adds up neighbours of the same key; the first of them gives the order. Returns how many are left.
+ */
+static size_t groups_fold(struct group *groups, size_t count)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		struct group *into = &groups[kept ? kept - 1 : 0];
+
+		if (!kept || !is_same_group(into, &groups[i])) {
+			groups[kept++] = groups[i];
+			continue;
+		}
+		into->count += groups[i].count;
+		into->blocked_ns += groups[i].blocked_ns;
+		if (groups[i].blocked_max > into->blocked_max)
+			into->blocked_max = groups[i].blocked_max;
 	}
-	group->count += use->count;
-	group->blocked_ns += use->blocked_ns;
-	if (use->blocked_max > group->blocked_max)
-		group->blocked_max = use->blocked_max;
+	return kept;
 }
 
 static void add_group(const struct lines *lines, struct report *report, size_t rank,
@@ -291,6 +309,7 @@ static void add_section_grouped(const struct lines *lines, struct report *report
 				bool allowed)
 {
 	_cleanup_free_ struct group *groups = NULL;
+	bool by_function = lines->style->by == REPORT_BY_FUNCTION;
 	size_t count = 0, capacity = 0, shown;
 
 	for (size_t i = 0; i < report->syncs.count; i++) {
@@ -301,14 +320,23 @@ static void add_section_grouped(const struct lines *lines, struct report *report
 		for (size_t k = 0; k < sync->uses.count; k++) {
 			const struct report_use *use = sync->uses.items[k];
 
-			if (lines->style->by == REPORT_BY_FUNCTION)
-				group_add(&groups, &count, &capacity, NULL, sync->function, use);
-			else
-				group_add(&groups, &count, &capacity, use->site, NULL, use);
+			groups = memory_grow(groups, count, &capacity, sizeof(*groups));
+			groups[count] = (struct group){
+				.site = by_function ? NULL : use->site,
+				.function = by_function ? sync->function : NULL,
+				.count = use->count,
+				.blocked_ns = use->blocked_ns,
+				.blocked_max = use->blocked_max,
+				.order = count,
+			};
+			count++;
 		}
 	}
-	if (count)
+	if (count) {
+		qsort(groups, count, sizeof(*groups), group_key);
+		count = groups_fold(groups, count);
 		qsort(groups, count, sizeof(*groups), group_rank);
+	}
 	shown = at_most(lines, count, lines->style->limit);
 	for (size_t i = 0; i < shown; i++)
 		add_group(lines, report, i + 1, &groups[i], class, allowed);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Stands in for libslipstream.so in the tests of `slipstream run`: at load it leaves a copy of the record file named by FAKE_RECORD in
- * SLIPSTREAM_OUT, as if made by this process now. So these tests need neither the shim nor a driver.
+ * Stands in for libslipstream.so in the tests of `slipstream run`: at load it leaves a copy of the
+ * record file named by FAKE_RECORD in SLIPSTREAM_OUT, as if made by this process now. So these
+ * tests need neither the shim nor a driver.
  */
 #include <fcntl.h>
 #include <stdio.h>
