@@ -16,4 +16,7 @@ struct call;
  */
 void sync_after(struct call *call, CUresult result);
 
+/* Reads config.calibration; a bad file: one line on stderr, ignored. After config_load(), before any call. */
+void sync_prepare(void);
+
 #endif

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Idle: what a call costs by itself, with nothing to wait for. Three sources, the best that is
+ * known wins: the table of `slipstream calibrate`, the least this run has seen, the catalogue's
+ * default.
+ */
+#ifndef SLIPSTREAM_SYNC_IDLE_H
+#define SLIPSTREAM_SYNC_IDLE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "emit/record.h"
+
+struct call;
+
+/* One table key: function, memory kinds, size class (the least n with bytes <= 2^n). */
+uint32_t idle_key(const struct call *call);
+uint32_t idle_key_of(uint16_t function, uint8_t source_kind, uint8_t destination_kind,
+		     uint8_t size_class);
+
+/* Cost in ns and where it comes from; IDLE_NONE and 0: nothing is known. */
+uint64_t idle_cost(const struct call *call, uint32_t key, enum idle_basis *ret_basis);
+
+/* A call that had nothing to wait for took this long. */
+void idle_sample(uint32_t key, uint64_t duration_ns);
+
+/* From the calibration table. False: no room. */
+bool idle_calibrate(uint32_t key, uint64_t idle_ns);
+
+void idle_clear(void);
+
+#endif
