@@ -394,9 +394,8 @@ def _plain(node, path, seen):
 def _rows(path):
     """[(place, mapping)] of a file that is a list of mappings."""
     text = _read(path)
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        node = yaml.compose(text, Loader=loader)
+        node = yaml.compose(text, Loader=yaml.SafeLoader)  # the C loader overflows its stack on deep nesting
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         raise Place(path, mark.line + 1 if mark else 0).error(None, None, getattr(error, "problem", None) or str(error)) from error

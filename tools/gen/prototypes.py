@@ -59,8 +59,6 @@ class Parameter:
     type: str
     name: str
     declaration: str
-    pointers: int  # how many times it can be dereferenced
-    pointee: str   # type text after one dereference, '' if none
 
     def __iter__(self):  # unpacks as (type, name)
         return iter((self.type, self.name))
@@ -129,8 +127,8 @@ def preprocess(include_dir, cpp="cc"):
     except OSError as error:
         raise HeaderError(f"{cpp}: {error.strerror}") from error
     if done.returncode != 0:
-        first = (done.stderr.strip().splitlines() or ["failed without a word"])[0]
-        raise HeaderError(f"{header}: {cpp}: {first}")
+        lines = done.stderr.strip().splitlines() or ["failed without a word"]
+        raise HeaderError(f"{header}: {cpp}: {next((line for line in lines if 'error' in line), lines[0])}")
     return done.stdout
 
 
@@ -183,18 +181,13 @@ def _flat(node):
 
 def _parameter(node, function, index):
     """A c_ast parameter declaration as a Parameter."""
-    name = getattr(node, "name", None) or f"argument{index}"
+    if not isinstance(node, (c_ast.Decl, c_ast.Typename)):
+        raise HeaderError(f"cuda.h: {function}: parameter {index + 1} has no type")
+    name = node.name or f"argument{index}"
     kind = node.type
     declaration = _flat(c_ast.Decl(name, [], [], [], [], _renamed(kind, name), None, None))
     type_text = _flat(c_ast.Typename(None, [], None, _renamed(kind, None)))
-    # A C array parameter is a pointer to its element.
-    inner, pointers = kind, 0
-    while isinstance(inner, (c_ast.PtrDecl, c_ast.ArrayDecl)) and not isinstance(inner.type, c_ast.FuncDecl):
-        inner, pointers = inner.type, pointers + 1
-    pointee = _flat(c_ast.Typename(None, [], None, _renamed(kind.type, None))) if pointers else ""
-    if isinstance(kind, c_ast.Typename):
-        raise HeaderError(f"cuda.h: {function}: parameter {index + 1} cannot be read")
-    return Parameter(type_text, name, declaration, pointers, pointee)
+    return Parameter(type_text, name, declaration)
 
 
 def _renamed(node, name):
