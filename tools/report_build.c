@@ -332,6 +332,34 @@ static struct report_frame *frame_add(struct report_site *site, size_t *capacity
 	return frame;
 }
 
+/* False: nothing is known about this place. */
+static bool add_symbols(struct report *report, struct report_site *site, size_t *capacity,
+			const struct record_module *module, const char *path, uint64_t offset)
+{
+	struct symbol_frames symbols = {0};
+	bool found;
+
+	/* The return address lies behind the call: one byte less is inside it. */
+	if (!path || !offset || !report->symbolizer ||
+	    symbolizer_frame(report->symbolizer, path, module->build_id, module->build_id_length,
+			     offset - 1, &symbols))
+		return false;
+	for (size_t i = 0; i < symbols.count; i++) {
+		const struct symbol_frame *symbol = &symbols.frames[i];
+		struct report_frame *frame = frame_add(site, capacity);
+
+		frame->function = symbol->function ? memory_copy(symbol->function) : NULL;
+		frame->file = symbol->file ? memory_copy(symbol->file) : NULL;
+		frame->line = symbol->line;
+		frame->module = path;
+		frame->offset = offset;
+		frame->inlined = i + 1 < symbols.count;
+	}
+	found = symbols.count;
+	symbol_frames_done(&symbols);
+	return found;
+}
+
 void report_site_symbolize(struct report *report, struct report_site *site)
 {
 	size_t capacity = 0;
@@ -348,28 +376,8 @@ void report_site_symbolize(struct report *report, struct report_site *site)
 		const char *path = module ? record_string_text(site->source, module->path) : NULL;
 		struct report_frame *frame;
 
-		struct symbol_frames symbols = {0};
-
-		/* The return address lies behind the call: one byte less is inside it. */
-		if (path && record->offset && report->symbolizer &&
-		    symbolizer_frame(report->symbolizer, path, module->build_id,
-				     module->build_id_length, record->offset - 1, &symbols) == 0) {
-			for (size_t k = 0; k < symbols.count; k++) {
-				const struct symbol_frame *symbol = &symbols.frames[k];
-
-				frame = frame_add(site, &capacity);
-				frame->function =
-					symbol->function ? memory_copy(symbol->function) : NULL;
-				frame->file = symbol->file ? memory_copy(symbol->file) : NULL;
-				frame->line = symbol->line;
-				frame->module = path;
-				frame->offset = record->offset;
-				frame->inlined = k + 1 < symbols.count;
-			}
-			symbol_frames_done(&symbols);
-			if (site->frame_count && symbols.count)
-				continue;
-		}
+		if (add_symbols(report, site, &capacity, module, path, record->offset))
+			continue;
 		frame = frame_add(site, &capacity);
 		frame->module = path;
 		frame->offset = record->offset;

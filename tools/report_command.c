@@ -54,6 +54,8 @@ int command_report(int argc, char **argv)
 	arguments.output.text_stream = stdout;
 	command_parse(&argp, argc, argv, 0, &arguments);
 
+	if (report_output_prepare(&arguments.output, &error_text))
+		command_fail(EXIT_FAILURE, "%s", error_text);
 	for (int i = 0; i < arguments.path_count; i++)
 		if (report_add_path(report, arguments.paths[i], 0, &error_text)) {
 			command_say("%s", error_text);
