@@ -29,10 +29,19 @@
 #define FRAMES_MAX   4096	 /* frames passed over or taken: ends a loop in a corrupt chain */
 #define OBJECT_BYTES (PYTHON_OFFSET_MAX + 8) /* most that is read of a frame or code object */
 
+/* Strings of this walk by their address. */
+#define KNOWN 16
+struct known {
+	uint64_t address;
+	uint32_t id;
+};
+
 struct walk {
 	const struct python_runtime *runtime;
 	const struct python_layout *layout;
 	struct reader reader;
+	uint64_t at; /* the innermost frame */
+	struct known known[KNOWN];
 };
 
 static uint64_t word(const uint8_t *bytes, uint16_t offset)
@@ -78,23 +87,23 @@ static size_t put_character(char *text, uint32_t character)
 	return 4;
 }
 
-/* String id of a str object, 0 if it is none. A name too long keeps its end: the file, not the
- * folders. */
-static uint32_t text_id(struct walk *walk, uint64_t address)
+#define TEXT_BYTES  320 /* of a string, read at once; a longer one is read on */
+#define TABLE_BYTES 512 /* of a line table, likewise */
+
+/* String id of a str object of which `got` bytes were read, 0 if it is none. A name too long keeps
+ * its end: the file, not the folders. */
+static uint32_t text_id(struct walk *walk, uint64_t address, const uint8_t *object, int got)
 {
 	const struct python_layout *layout = walk->layout;
-	uint8_t object[OBJECT_BYTES + 64], more[4 * TEXT_MAX];
+	uint8_t more[4 * TEXT_MAX];
 	const uint8_t *bytes;
-	char text[TEXT_MAX + 4];
+	char text[TEXT_MAX];
 	uint64_t length, data, first = 0;
 	uint32_t state, kind, character;
 	size_t size = 0, i;
-	int got;
 
-	/* A short string may end with its page: no more than the shortest object is insisted on. */
-	got = reader_copy_some(&walk->reader, object, address, layout->text_ascii_data,
-			       sizeof(object));
-	if (got < 0 || word(object, layout->object_type) != walk->runtime->text_type)
+	if (got < layout->text_ascii_data ||
+	    word(object, layout->object_type) != walk->runtime->text_type)
 		return 0;
 	length = word(object, layout->text_length);
 	memcpy(&state, object + layout->text_state, sizeof(state));
@@ -106,7 +115,7 @@ static uint32_t text_id(struct walk *walk, uint64_t address)
 	data = state & 0x40 ? layout->text_ascii_data : layout->text_data;
 	if (length > TEXT_MAX)
 		first = length - TEXT_MAX;
-	bytes = object + data;
+	bytes = object + data + first * kind;
 	if (data + length * kind > (uint64_t)got) {
 		bytes = more;
 		if (reader_copy(&walk->reader, more, address + data + first * kind,
@@ -136,35 +145,59 @@ static uint32_t text_id(struct walk *walk, uint64_t address)
 	return emit_string(text, size);
 }
 
+/* The same by address, with what this walk has asked before: frames share files, and while they
+ * live an address stays one string. */
+static uint32_t text_once(struct walk *walk, uint64_t address)
+{
+	struct known *known = &walk->known[address >> 4 & (KNOWN - 1)];
+	uint8_t object[TEXT_BYTES];
+	int got;
+
+	if (known->address == address && known->id)
+		return known->id;
+	/* A short string may end with its page: the shortest head must be there. */
+	got = reader_copy_some(&walk->reader, object, address, walk->layout->text_ascii_data,
+			       sizeof(object));
+	known->address = address;
+	known->id = text_id(walk, address, object, got);
+	return known->id;
+}
+
 static int32_t line_of(struct walk *walk, uint64_t table, int64_t offset, int32_t first_line)
 {
 	const struct python_layout *layout = walk->layout;
 	struct python_lines lines;
-	uint8_t piece[512];
-	uint64_t size, at;
+	uint8_t piece[TABLE_BYTES];
+	const uint8_t *bytes = piece + layout->bytes_data;
+	uint64_t size, at = 0, part;
 	int64_t used;
 	int32_t line;
+	int got;
 
-	if (reader_copy(&walk->reader, piece, table, layout->bytes_data) ||
-	    word(piece, layout->object_type) != walk->runtime->bytes_type)
+	got = reader_copy_some(&walk->reader, piece, table, layout->bytes_data, sizeof(piece));
+	if (got < 0 || word(piece, layout->object_type) != walk->runtime->bytes_type)
 		return 0;
 	size = word(piece, layout->object_size);
 	if (size > TABLE_MAX)
 		size = TABLE_MAX;
 	python_lines_start(&lines, offset, first_line);
-	for (at = 0; at < size; at += (uint64_t)used) {
-		size_t part = size - at < sizeof(piece) ? size - at : sizeof(piece);
-
-		if (reader_copy(&walk->reader, piece, table + layout->bytes_data + at, part))
-			return 0;
-		used = layout->pairs ? python_lines_pairs(&lines, piece, part, &line)
-				     : python_lines_locations(&lines, piece, part, &line);
+	part = (uint64_t)got - layout->bytes_data;
+	for (;;) {
+		if (part > size - at)
+			part = size - at;
+		used = layout->pairs ? python_lines_pairs(&lines, bytes, part, &line)
+				     : python_lines_locations(&lines, bytes, part, &line);
 		if (used < 0)
 			return line;
-		if (!used)
-			break;
+		/* Nothing used of a whole piece: no entry is that long. */
+		if (at + part == size || (!used && part == sizeof(piece)))
+			return 0;
+		at += (uint64_t)used;
+		part = sizeof(piece) < size - at ? sizeof(piece) : size - at;
+		if (reader_copy(&walk->reader, piece, table + layout->bytes_data + at, part))
+			return 0;
+		bytes = piece;
 	}
-	return offset < 0 ? first_line : 0;
 }
 
 static size_t farther(size_t end, size_t offset, size_t size)
@@ -192,45 +225,6 @@ static size_t code_bytes(const struct python_layout *layout)
 	return farther(end, layout->code_first_line, 4);
 }
 
-/* 1: taken, 0: no Python code, pass over, -errno: not what we believe, stop. */
-static int take_frame(struct walk *walk, const uint8_t *frame,
-		      struct record_python_frame *ret_frame)
-{
-	const struct python_layout *layout = walk->layout;
-	uint8_t code[OBJECT_BYTES];
-	uint64_t code_at = word(frame, layout->frame_code);
-	int32_t first_line;
-	int64_t offset;
-
-	if (layout->frame_owner && frame[layout->frame_owner] > layout->owner_max)
-		return 0;
-	if (layout->tagged)
-		code_at &= ~(uint64_t)3;
-	if (reader_copy(&walk->reader, code, code_at, code_bytes(layout)))
-		return -EFAULT;
-	/* Entries of the interpreter itself may refer to something else (None). */
-	if (word(code, layout->object_type) != walk->runtime->code_type)
-		return layout->version >= 0x030c ? 0 : -EPROTO;
-	first_line = number(code, layout->code_first_line);
-	if (layout->pairs)
-		offset = 2 * (int64_t)number(frame, layout->frame_instruction);
-	else
-		offset = (int64_t)(word(frame, layout->frame_instruction) - code_at -
-				   layout->code_instructions);
-	*ret_frame = (struct record_python_frame){
-		.file = text_id(walk, word(code, layout->code_filename)),
-		.function = text_id(walk, word(code, layout->code_name)),
-	};
-	if (!ret_frame->file && !ret_frame->function)
-		return -EPROTO;
-	if (layout->frame_line)
-		ret_frame->line = number(frame, layout->frame_line);
-	if (ret_frame->line <= 0)
-		ret_frame->line =
-			line_of(walk, word(code, layout->code_line_table), offset, first_line);
-	return 1;
-}
-
 /* The calling thread's innermost frame, 0 if it runs no Python. */
 static uint64_t current_frame(struct walk *walk)
 {
@@ -251,49 +245,99 @@ static uint64_t current_frame(struct walk *walk)
 	return frame;
 }
 
-/* Starts a walk in the first interpreter of which this thread runs code; its innermost frame or 0.
- */
-static uint64_t walk_start(struct walk *walk)
+/* Starts a walk in the first interpreter of which this thread runs code. */
+static bool walk_start(struct walk *walk)
 {
 	const struct python_runtime *runtimes;
 	unsigned int count, i;
-	uint64_t frame;
 
 	if (!config.python)
-		return 0;
+		return false;
 	count = python_runtimes(module_generation(), &runtimes);
 	if (!count)
-		return 0;
-	reader_start(&walk->reader);
+		return false;
+	memset(walk->known, 0, sizeof(walk->known));
 	for (i = 0; i < count; i++) {
 		walk->runtime = &runtimes[i];
 		walk->layout = &runtimes[i].layout;
-		frame = current_frame(walk);
-		if (frame)
-			return frame;
+		reader_start(&walk->reader, python_doubtful(walk->runtime));
+		walk->at = current_frame(walk);
+		if (walk->at)
+			return true;
 	}
-	return 0;
+	return false;
+}
+
+/* 1: taken, 0: no Python code, pass over, -errno: not what we believe, stop. */
+static int take_frame(struct walk *walk, const uint8_t *frame,
+		      struct record_python_frame *ret_frame)
+{
+	const struct python_layout *layout = walk->layout;
+	uint8_t code[OBJECT_BYTES];
+	uint64_t code_at = word(frame, layout->frame_code);
+	int32_t first_line;
+	int64_t offset;
+
+	if (layout->frame_owner && frame[layout->frame_owner] > layout->owner_max)
+		return 0;
+	if (layout->tagged)
+		code_at &= ~UINT64_C(3);
+	if (reader_copy(&walk->reader, code, code_at, code_bytes(layout)))
+		return -EFAULT;
+	/* Entries of the interpreter itself may refer to something else (None). */
+	if (word(code, layout->object_type) != walk->runtime->code_type)
+		return layout->version >= 0x030c ? 0 : -EPROTO;
+	*ret_frame = (struct record_python_frame){
+		.file = text_once(walk, word(code, layout->code_filename)),
+		.function = text_once(walk, word(code, layout->code_name)),
+	};
+	if (!ret_frame->file && !ret_frame->function)
+		return -EPROTO;
+	if (layout->frame_line)
+		ret_frame->line = number(frame, layout->frame_line);
+	if (ret_frame->line > 0)
+		return 1;
+	first_line = number(code, layout->code_first_line);
+	if (layout->pairs)
+		offset = 2 * (int64_t)number(frame, layout->frame_instruction);
+	else
+		offset = (int64_t)(word(frame, layout->frame_instruction) - code_at -
+				   layout->code_instructions);
+	ret_frame->line = line_of(walk, word(code, layout->code_line_table), offset, first_line);
+	return 1;
+}
+
+/* Kept out of python_frames(): a thread that runs no Python does not pay for this stack. */
+__attribute__((noinline)) static uint32_t
+take_frames(struct walk *walk, struct record_python_frame *frames, uint32_t max)
+{
+	uint8_t frame[OBJECT_BYTES];
+	uint64_t at = walk->at;
+	uint32_t taken = 0, passed;
+	int kind = 0;
+
+	for (passed = 0; at && taken < max && passed < FRAMES_MAX; passed++) {
+		kind = reader_copy(&walk->reader, frame, at, frame_bytes(walk->layout));
+		if (!kind)
+			kind = take_frame(walk, frame, &frames[taken]);
+		if (kind < 0)
+			break;
+		taken += (uint32_t)kind;
+		at = word(frame, walk->layout->frame_previous);
+	}
+	if (taken && kind >= 0)
+		python_proven(walk->runtime);
+	return taken;
 }
 
 uint32_t python_frames(struct record_python_frame *frames, uint32_t max)
 {
 	int saved_errno = errno;
-	uint8_t frame[OBJECT_BYTES];
 	struct walk walk;
-	uint64_t at = walk_start(&walk);
-	uint32_t taken = 0, passed;
+	uint32_t taken = 0;
 
-	for (passed = 0; at && taken < max && passed < FRAMES_MAX; passed++) {
-		int kind;
-
-		if (reader_copy(&walk.reader, frame, at, frame_bytes(walk.layout)))
-			break;
-		kind = take_frame(&walk, frame, &frames[taken]);
-		if (kind < 0)
-			break;
-		taken += (uint32_t)kind;
-		at = word(frame, walk.layout->frame_previous);
-	}
+	if (walk_start(&walk))
+		taken = take_frames(&walk, frames, max);
 	errno = saved_errno;
 	return taken;
 }
@@ -302,11 +346,13 @@ uint64_t python_mark(void)
 {
 	int saved_errno = errno;
 	struct walk walk;
-	uint64_t at = walk_start(&walk), instruction = 0;
+	uint64_t instruction = 0, mark = 0;
 
-	if (at)
-		reader_copy(&walk.reader, &instruction, at + walk.layout->frame_instruction,
+	if (walk_start(&walk)) {
+		reader_copy(&walk.reader, &instruction, walk.at + walk.layout->frame_instruction,
 			    sizeof(instruction));
+		mark = walk.at ^ instruction << 1;
+	}
 	errno = saved_errno;
-	return at ^ instruction << 1;
+	return mark;
 }

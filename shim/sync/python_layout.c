@@ -191,6 +191,22 @@ static struct python_runtime runtimes[RUNTIMES_MAX];
 static atomic_uint count;
 static _Atomic uint64_t seen;
 static atomic_flag searching = ATOMIC_FLAG_INIT;
+/* Only ever set; no order needed, since nothing is read that it would announce. */
+static atomic_bool proven[RUNTIMES_MAX];
+
+void python_proven(const struct python_runtime *runtime)
+{
+	atomic_bool *flag = &proven[runtime - runtimes];
+
+	if (!atomic_load_explicit(flag, memory_order_relaxed))
+		atomic_store_explicit(flag, true, memory_order_relaxed);
+}
+
+bool python_doubtful(const struct python_runtime *runtime)
+{
+	return !atomic_load_explicit(&proven[runtime - runtimes], memory_order_relaxed) ||
+	       !runtime->finalizing || runtime->finalizing();
+}
 
 /* What is wrong with an interpreter, told once the loader's list is let go of. */
 struct refusal {
@@ -217,7 +233,7 @@ static int look(struct dl_phdr_info *info, size_t size, void *data)
 	struct refusal *refusal = data;
 	unsigned int number = atomic_load_explicit(&count, memory_order_relaxed), i;
 	struct python_runtime *runtime = &runtimes[number];
-	uint64_t state, version_at, text_at, table[PYTHON_DEBUG_WORDS];
+	uint64_t state, finalizing, version_at, text_at, table[PYTHON_DEBUG_WORDS];
 	const char *reason = "version unknown";
 	uint32_t version = 0;
 	struct reader reader;
@@ -240,8 +256,12 @@ static int look(struct dl_phdr_info *info, size_t size, void *data)
 	}
 	if (!version)
 		return 0; /* something else with a function of that name */
+	finalizing = image_symbol(info, "Py_IsFinalizing"); /* 3.13 */
+	if (!finalizing)
+		finalizing = image_symbol(info, "_Py_IsFinalizing");
 	*runtime = (struct python_runtime){
 		.thread_state = (void *(*)(void))(uintptr_t)state,
+		.finalizing = (int (*)(void))(uintptr_t)finalizing,
 		.code_type = image_symbol(info, "PyCode_Type"),
 		.text_type = image_symbol(info, "PyUnicode_Type"),
 		.bytes_type = image_symbol(info, "PyBytes_Type"),
@@ -255,7 +275,7 @@ static int look(struct dl_phdr_info *info, size_t size, void *data)
 			runtime->layout = known[i];
 	}
 	if (!runtime->layout.version) {
-		reader_start(&reader);
+		reader_start(&reader, true);
 		if (reader_copy(&reader, table, image_symbol(info, "_PyRuntime"), sizeof(table)))
 			memset(table, 0, sizeof(table));
 		if (python_layout_from_table(table, version, &runtime->layout, &reason)) {

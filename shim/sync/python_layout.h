@@ -36,9 +36,17 @@ struct python_layout {
 /* One interpreter library in this process. Written under the search, read-only once published. */
 struct python_runtime {
 	void *(*thread_state)(void); /* of the calling thread, GIL or not */
+	int (*finalizing)(void);     /* or NULL */
 	uint64_t code_type, text_type, bytes_type;
 	struct python_layout layout;
 };
+
+/* A whole walk went right: the layout is this interpreter's. */
+void python_proven(const struct python_runtime *runtime);
+
+/* Its memory may not be what we take it for: no walk has gone right yet, or it is being taken down,
+ * when one thread frees the frames of others. */
+bool python_doubtful(const struct python_runtime *runtime);
 
 /* An image was loaded or unloaded since: look for interpreters again. `generation` is
  * module_generation(). Returns how many there are. */

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT
 /*
- * Fault-proof reads (reader.h). Called by python.c and site.c.
+ * Fault-proof reads (reader.h). Called by python.c and python_layout.c.
  *
- * process_vm_readv() on our own process never faults and is atomic against unmapping. Sandboxes
- * that refuse it (old container profiles) get the second way: rt_sigprocmask() with a `how` that
- * does not exist copies the set in before it says EINVAL, so that it tells a readable address
- * (EINVAL) from another (EFAULT) and changes nothing; the bytes are then copied plainly. Between
- * the two another thread could unmap the page; what is read belongs to live frames of the calling
- * thread, which nobody unmaps.
+ * The exact way is process_vm_readv() on our own process: it never faults, and memory that belongs
+ * to a device it refuses to read. The quick way is a probe and a plain copy: rt_sigprocmask() with
+ * a `how` that does not exist copies the set in before it says EINVAL, so that it tells a readable
+ * address (EINVAL) from another (EFAULT) and changes nothing. It also serves where a sandbox
+ * refuses process_vm_readv().
  */
 #include "sync/reader.h"
 
@@ -20,28 +19,38 @@
 
 #define PAGE 4096 /* the smallest page: probing more often than needed does no harm */
 
-/* Written once by whichever thread first meets a refusal, read by all: a hint, no order needed. */
-static atomic_bool refused;
+/* READER_REFUSED is written by whichever thread first meets a refusal; read by all: a hint, no
+ * order needed. */
+static atomic_uint forced = READER_AS_ASKED;
 
-void reader_refuse(bool refuse)
+void reader_force(enum reader_way way)
 {
-	atomic_store_explicit(&refused, refuse, memory_order_relaxed);
+	atomic_store_explicit(&forced, way, memory_order_relaxed);
 }
 
-void reader_start(struct reader *reader)
+void reader_start(struct reader *reader, bool exact)
 {
-	reader->pid = getpid();
-	reader->probed = atomic_load_explicit(&refused, memory_order_relaxed);
+	unsigned int way = atomic_load_explicit(&forced, memory_order_relaxed);
+
+	reader->exact = way == READER_EXACT || (exact && way != READER_REFUSED);
+	/* Asked anew for each walk: a forked child must not read its parent. */
+	reader->pid = reader->exact ? getpid() : 0;
+	memset(reader->pages, 0, sizeof(reader->pages));
 }
 
-static int copy_probed(void *ret_bytes, uint64_t address, size_t size)
+static int copy_probed(struct reader *reader, void *ret_bytes, uint64_t address, size_t size)
 {
 	uint64_t page;
 
-	/* The probe reads 8 bytes: kept within one page so that it tells of that page alone. */
 	for (page = address & ~(uint64_t)(PAGE - 1); page < address + size; page += PAGE) {
+		uint64_t *known = &reader->pages[page / PAGE & (READER_PAGES - 1)];
+
+		if (*known == page)
+			continue;
+		/* Reads 8 bytes: kept within one page, so that it tells of that page alone. */
 		if (syscall(SYS_rt_sigprocmask, ~0, page, NULL, 8) != -1 || errno != EINVAL)
 			return -EFAULT;
+		*known = page;
 	}
 	memcpy(ret_bytes, (const void *)(uintptr_t)address, size);
 	return 0;
@@ -53,25 +62,27 @@ int reader_copy(struct reader *reader, void *ret_bytes, uint64_t address, size_t
 	struct iovec remote = {(void *)(uintptr_t)address, size};
 	ssize_t got;
 
-	if (address < PAGE || address > UINT64_MAX - size || address >> 47)
+	/* The kernel refuses others too; this also keeps sums from wrapping. */
+	if (address < PAGE || address >= UINT64_C(1) << 56)
 		return -EFAULT;
-	if (!reader->probed) {
+	if (reader->exact) {
 		got = process_vm_readv(reader->pid, &local, 1, &remote, 1, 0);
 		if (got == (ssize_t)size)
 			return 0;
 		if (got >= 0 || errno == EFAULT)
 			return -EFAULT;
-		reader->probed = true;
-		reader_refuse(true);
+		reader->exact = false;
+		reader_force(READER_REFUSED);
 	}
-	return copy_probed(ret_bytes, address, size);
+	return copy_probed(reader, ret_bytes, address, size);
 }
 
 int reader_copy_some(struct reader *reader, void *ret_bytes, uint64_t address, size_t least,
 		     size_t most)
 {
-	uint64_t page_end = ((address + least - 1) | (PAGE - 1)) + 1;
-	size_t size = page_end - address < most ? page_end - address : most;
+	/* Wraps only for addresses that reader_copy() refuses. */
+	uint64_t left = (((address + least - 1) | (PAGE - 1)) + 1) - address;
+	size_t size = left < most ? left : most;
 	int error = reader_copy(reader, ret_bytes, address, size);
 
 	return error ? error : (int)size;

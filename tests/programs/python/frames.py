@@ -9,6 +9,7 @@ compares every frame (file, function, line) with sys._getframe(). Ends with `ok 
 import asyncio
 import ctypes
 import functools
+import os
 import sys
 import threading
 
@@ -269,6 +270,24 @@ def sites():
         checks += 1
 
 
+def forked():
+    """A child reads its own frames, not its parent's, in every way of reading."""
+    global checks
+    for way in 0, 1, 2:
+        released.probe_reader(way)
+        child = os.fork()
+        if not child:
+            code = 1
+            try:
+                nested(3)
+                code = 0
+            finally:
+                os._exit(code)
+        assert os.waitpid(child, 0)[1] == 0
+        checks += 1
+    released.probe_reader(0)
+
+
 def all_cases():
     plain()
     nested(20)
@@ -294,12 +313,13 @@ def all_cases():
 
 
 def main():
-    all_cases()
+    for way in 0, 1, 2:     # as it chooses; exact; as where process_vm_readv is forbidden
+        released.probe_reader(way)
+        all_cases()
+    released.probe_reader(0)
     traced()
     switched_off()
-    released.probe_refuse(1)   # as where process_vm_readv is forbidden
-    all_cases()
-    released.probe_refuse(0)
+    forked()
     failures = []
 
     def body():

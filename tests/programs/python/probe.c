@@ -18,7 +18,7 @@
 struct config config = {.mode = CONFIG_OBSERVE, .python = true, .stack_depth = 32};
 
 void probe_python(int on);
-void probe_refuse(int refuse);
+void probe_reader(int way);
 int probe_frames(char *text, uint32_t size, uint32_t max);
 uint32_t probe_notes(const char *text);
 uint32_t probe_site(void);
@@ -30,9 +30,9 @@ EXPORT void probe_python(int on)
 	config.python = on;
 }
 
-EXPORT void probe_refuse(int refuse)
+EXPORT void probe_reader(int way)
 {
-	reader_refuse(refuse);
+	reader_force((enum reader_way)way);
 }
 
 /* One "file|function|line" a line, innermost first; how many frames. */

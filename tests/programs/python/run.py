@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Runs frames.py on every interpreter of one version that this machine has.
 
-    run.py VERSION PROBE
+    run.py VERSION PROBE EMBED
 
+and, where an interpreter has a libpython, in the program EMBED that opens it.
 Looks on PATH, in /usr/bin, /usr/local/bin, ~/.pyenv, and in the list of commands in SLIPSTREAM_TEST_PYTHONS (one a line; a
 command may have arguments). Exit status 77 (skipped) where there is none.
 """
@@ -14,7 +15,8 @@ import subprocess
 import sys
 
 ASK = ('import sys, platform, sysconfig; print(platform.python_implementation(), "%d.%d" % sys.version_info[:2], '
-       'sysconfig.get_config_var("Py_GIL_DISABLED") or 0, sys.version.split()[0])')
+       'sysconfig.get_config_var("Py_GIL_DISABLED") or 0, sys.version.split()[0], '
+       'str(sysconfig.get_config_var("LIBDIR")) + "/" + str(sysconfig.get_config_var("INSTSONAME")), sys.prefix)')
 
 
 def candidates(version):
@@ -39,11 +41,11 @@ def ask(command):
     except (OSError, subprocess.SubprocessError):
         return None
     words = answer.stdout.split()
-    return words if answer.returncode == 0 and len(words) == 4 else None
+    return words if answer.returncode == 0 and len(words) == 6 else None
 
 
 def main():
-    version, probe = sys.argv[1:]
+    version, probe, embed = sys.argv[1:]
     script = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'frames.py')
     seen = set()
     for command in candidates(version):
@@ -58,6 +60,12 @@ def main():
         print(words[3], shlex.join(command), *refused, flush=True)
         if subprocess.run(command + [script, probe, *refused], timeout=200).returncode:
             sys.exit('failed on ' + shlex.join(command))
+        library = words[4]
+        if library.endswith(('.so', '.so.1.0')) and os.path.exists(library) and not refused:
+            print(words[3], 'embedded:', library, flush=True)
+            if subprocess.run([embed, library, probe], timeout=200,
+                              env={**os.environ, 'PYTHONHOME': words[5]}).returncode:
+                sys.exit('failed embedded: ' + library)
         seen.add(version)
     if version not in seen:
         print('no CPython', version, 'here')

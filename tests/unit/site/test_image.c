@@ -106,10 +106,11 @@ static void test_reader(void **state)
 	at = (uint64_t)(uintptr_t)pages;
 	memset(pages, 7, 2 * 4096);
 	munmap(pages + 2 * 4096, 4096);
-	for (way = 0; way < 2; way++) {
-		reader_refuse(way);
-		reader_start(&reader);
-		assert_int_equal(reader.probed, way);
+	/* Exact, quick, and exact where that is refused. */
+	for (way = 0; way < 3; way++) {
+		reader_force(way == 2 ? READER_REFUSED : READER_AS_ASKED);
+		reader_start(&reader, way != 1);
+		assert_int_equal(reader.exact, way == 0);
 		memset(bytes, 0, sizeof(bytes));
 		assert_int_equal(reader_copy(&reader, bytes, at + 4090, 12), 0);
 		assert_int_equal(bytes[0] + bytes[11], 14);
@@ -128,8 +129,10 @@ static void test_reader(void **state)
 		assert_int_equal(reader_copy_some(&reader, bytes, at, 50, 400), 400);
 		assert_int_equal(reader_copy_some(&reader, bytes, at + 8192 - 20, 50, 400),
 				 -EFAULT);
+		assert_int_equal(reader_copy_some(&reader, bytes, UINT64_MAX - 10, 50, 400),
+				 -EFAULT);
 	}
-	reader_refuse(false);
+	reader_force(READER_AS_ASKED);
 	munmap(pages, 2 * 4096);
 }
 
