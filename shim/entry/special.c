@@ -89,7 +89,7 @@ CUresult ENTRY_EXPORT cuGetExportTable(const void **ppExportTable, const CUuuid 
 		*to++ = digits[id[i] & 15];
 	}
 	*to = '\0';
-	entry_note(NOTE_EXPORT_TABLE, text);
+	emit_note(NOTE_EXPORT_TABLE, text);
 	return result;
 }
 
@@ -126,6 +126,7 @@ CUresult ENTRY_EXPORT cuInit(unsigned int Flags)
 	if (rooms) {
 		entry_rooms_enter();
 		site_prepare();
+		sync_prepare();
 		version = ENTRY_DRIVER(cuDriverGetVersion);
 		if (version && version(&number) == CUDA_SUCCESS)
 			emit_driver(NULL, number);

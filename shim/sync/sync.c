@@ -221,6 +221,8 @@ void sync_after(struct call *call, CUresult result)
 
 void sync_prepare(void)
 {
-	if (config.calibration)
+	static bool prepared;
+
+	if (!__atomic_exchange_n(&prepared, true, __ATOMIC_RELAXED) && config.calibration)
 		calibration_load(config.calibration);
 }

@@ -16,7 +16,8 @@ struct call;
  */
 void sync_after(struct call *call, CUresult result);
 
-/* Reads config.calibration; a bad file: one line on stderr, ignored. After config_load(), before any call. */
+/* Reads config.calibration; a bad file: one line on stderr, ignored. Does its work once. After config_load(): entry calls it once
+ * cuInit succeeded. */
 void sync_prepare(void);
 
 #endif
