@@ -510,7 +510,8 @@ def _hooks(reader, key, known_hooks):
     return hooks
 
 
-def _row(place, name, values, slugs, known_hooks):
+def _row(place, name, values, ends, known_hooks):
+    """`ends`: for each rule, does it always explain a wait (so that rules after it are dead)? None: class device."""
     reader = _Reader(place, name, values)
     reader.take("name", "text", None)
     if "kind" not in values:
@@ -545,10 +546,12 @@ def _row(place, name, values, slugs, known_hooks):
     if not isinstance(rules, list):
         raise reader.error("rules", f"must be a list, is {_shown(rules)}")
     for slug in rules:
-        if not isinstance(slug, str) or slug not in slugs:
+        if not isinstance(slug, str) or slug not in ends:
             raise reader.error("rules", f"unknown rule {_shown(slug)}")
         if slug in row.rules:
             raise reader.error("rules", f"'{slug}' given twice")
+        if row.rules and any(ends[before] for before in row.rules) and ends[slug] is not None:
+            raise reader.error("rules", f"'{slug}' is never reached: a rule before it always holds")
         row.rules.append(slug)
     for key in ("before", "after", "result"):
         setattr(row, key, _hooks(reader, key, known_hooks))
@@ -578,7 +581,7 @@ def _row(place, name, values, slugs, known_hooks):
             raise reader.error("versions", f"{suffix}: may not hold name or versions")
         merged = {**row.given, **override}
         merged = {key: value for key, value in merged.items() if value not in ("", [])}
-        row.versions[suffix] = _row(place, name, merged, slugs, known_hooks)
+        row.versions[suffix] = _row(place, name, merged, ends, known_hooks)
     return row
 
 
@@ -651,6 +654,8 @@ def load(directory, state_header=None):
         rules.append(_rule(place, slug, values, len(rules)))
     if len(rules) > 254:
         raise CatalogueError(f"{rules_path}: {len(rules)} rules, at most 254 fit a number of one byte")
+    ends = {rule.slug: None if rule.wait_class == "device" else
+            rule.when == "true" and (rule.scope == "host" or rule.wait_class == "explicit") for rule in rules}
     functions = {}
     for place, values in _rows(functions_path):
         name = values.get("name")
@@ -660,7 +665,7 @@ def load(directory, state_header=None):
             raise place.error(name, "name", "is no base name of a driver function")
         if name in functions:
             raise place.error(name, None, f"there is a row for it at line {functions[name].place.line}")
-        functions[name] = _row(place, name, values, slugs, known_hooks)
+        functions[name] = _row(place, name, values, ends, known_hooks)
     used = {slug for row in functions.values() for version in [row, *row.versions.values()] for slug in version.rules}
     for rule in rules:
         if rule.slug not in used and rule.slug != "observed-unknown":

@@ -102,6 +102,14 @@ class Broken(unittest.TestCase):
                 self.assertTrue(message.startswith(expected), f"{message}\nwanted: {expected}")
                 self.assertNotIn("\n", message)
 
+    def test_rule_never_reached(self):
+        always = support.RULES.replace("scope: stream", "scope: host").replace('"SOURCE == PAGEABLE"\n  condition: "source pageable"', "true")
+        rules = always + support.RULES.replace("slug: waits", "slug: late") + support.RULES.replace("slug: waits", "slug: joins").replace(
+            "class: implicit", "class: device")
+        for order, expected in (("waits, late, joins", "functions.yaml:1: cuMemcpyHtoD: rules: 'late' is never reached: a rule before it always holds"),
+                                ("late, waits, joins", None), ("joins, late, waits", None)):
+            self.assertEqual(self.load(support.FUNCTIONS.replace("[waits]", f"[{order}]"), rules), expected)
+
     def test_files(self):
         with tempfile.TemporaryDirectory() as folder:
             with self.assertRaises(catalogue_module.CatalogueError) as caught:
