@@ -20,7 +20,7 @@ static void note(const char *how, const char *file)
 
 	snprintf(text, sizeof(text), "%s: %.200s", how, file);
 	if (entry_setup())
-		entry_note(NOTE_PASS_THROUGH, text);
+		emit_note(NOTE_PASS_THROUGH, text);
 	errno = saved;
 }
 

@@ -151,7 +151,7 @@ static void note_second_driver(const void *address)
 	Dl_info info;
 
 	if (dladdr(address, &info) && info.dli_fname && driver_is_name(info.dli_fname))
-		entry_note(NOTE_SECOND_DRIVER, info.dli_fname);
+		emit_note(NOTE_SECOND_DRIVER, info.dli_fname);
 }
 
 struct hook_answer entry_dlsym(void *handle, const char *name, const void *caller)

@@ -72,10 +72,6 @@ bool entry_slow(uint32_t function) ENTRY_HIDDEN ENTRY_COLD;
 /* cuInit succeeded: a child forked from now on cannot use CUDA. */
 void entry_initialised(void) ENTRY_HIDDEN;
 
-/* A note that may come before the record file may be opened; `text` is copied. */
-void entry_note(enum note_code code, const char *text) ENTRY_HIDDEN;
-void entry_handed_out(uint32_t function) ENTRY_HIDDEN;
-
 /* A linked or remembered function is called that the driver does not have, or there is no driver.
  */
 CUresult entry_missing(uint32_t function) ENTRY_HIDDEN ENTRY_COLD;

@@ -49,11 +49,11 @@ void *entry_substitute(void *address, const char *name)
 		/* The driver's, but none of the exports we know: newer than this build, or private.
 		 */
 		if (driver_contains(address))
-			entry_note(NOTE_UNWRAPPED_HANDED_OUT, name);
+			emit_note(NOTE_UNWRAPPED_HANDED_OUT, name);
 		return address;
 	}
-	entry_handed_out((uint32_t)function);
+	emit_function_handed_out((uint32_t)function);
 	if (function >= FUNCTION_WRAPPED_COUNT)
-		entry_note(NOTE_UNWRAPPED_HANDED_OUT, function_names[function]);
+		emit_note(NOTE_UNWRAPPED_HANDED_OUT, function_names[function]);
 	return entry_wrappers[function];
 }

@@ -48,7 +48,7 @@ static void make_page(void)
 			munmap(page, (size_t)sysconf(_SC_PAGESIZE));
 		/* Misses children of a bare clone(); they would count into their parent's file. */
 		pthread_atfork(NULL, NULL, child_without_wipe);
-		entry_note(NOTE_PASS_THROUGH, "no wipe-on-fork pages: bare clone() is not noticed");
+		emit_note(NOTE_PASS_THROUGH, "no wipe-on-fork pages: bare clone() is not noticed");
 	}
 	__atomic_store_n(own_page, 1, __ATOMIC_RELAXED);
 	__atomic_store_n(&entry_page, own_page, __ATOMIC_RELEASE);
@@ -81,9 +81,11 @@ bool entry_setup(void)
 	config_load();
 	entry_off = config.mode == CONFIG_OFF;
 	for (unsigned int i = 0; config_problem(i); i++)
-		entry_note(NOTE_CONFIG, config_problem(i));
-	if (!entry_off)
+		emit_note(NOTE_CONFIG, config_problem(i));
+	if (!entry_off) {
+		sync_prepare();
 		make_page();
+	}
 	__atomic_store_n(&setup_state, SETUP_DONE, __ATOMIC_RELEASE);
 	errno = saved;
 	return !entry_off;

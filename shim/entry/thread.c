@@ -3,9 +3,8 @@
  * Threads and processes: everything that entry_count() does not do itself.
  *
  * Owns the thread's block of counters (taken at its first call, given back by a pthread key's
- * destructor), the shared block of calls that come after that, the life of a forked child, the
- * opening of the record file, and what is to be told to emit before it may be opened. Called from
- * wrappers and thunks. Keeps errno; takes no lock; calls the driver only through driver_find().
+ * destructor), the shared block of calls that come after that, the life of a forked child, and the
+ * opening of the record file. Called from wrappers and thunks. Keeps errno; takes no lock.
  *
  * Who writes, who reads: `shared_counters`, `opened`, `passing` by any thread's slow path, relaxed
  * atomics unless said otherwise.
@@ -27,11 +26,10 @@ __thread struct entry_thread entry_thread = {.generation = ENTRY_NO_GENERATION};
 /* A child that is just being set up by one of its threads. */
 #define PAGE_CHANGING (UINT64_MAX - 1)
 
-static uint64_t generation =
-	1; /* of this process: grows by one a fork; written by the child's first caller */
+/* Of this process; grows by one a fork. Written by the child's first caller. */
+static uint64_t generation = 1;
 static uint64_t *shared_counters; /* block with atomic adds, for threads past their exit handlers */
-static uint32_t opened;		  /* 1: emit is open; release, after what came before was told */
-static uint32_t opening;	  /* exchange: one thread tells what came before */
+static uint32_t opened;		  /* 1: emit is open */
 static uint32_t broken;		  /* emit cannot be opened: do not try again at every call */
 static uint32_t initialised;	  /* a cuInit succeeded in this process or an ancestor */
 static uint32_t passing;	  /* forked after cuInit: calls are counted and pass through */
@@ -39,64 +37,6 @@ static uint32_t used;	     /* a thread of this process was set up: the end is wo
 static uint32_t driver_told; /* exchange: the driver's path and functions were told to emit */
 static pthread_key_t key;
 static uint32_t key_state; /* 0 none, 1 being made, 2 made, 3 failed */
-
-/* Told to emit once it is open. Slots are claimed by a fetch-add and readable once `ready`. */
-#define EARLY_MAX 16
-static struct {
-	uint32_t ready;
-	uint32_t code;
-	char text[256];
-} early[EARLY_MAX];
-static uint32_t early_count;
-static uint32_t early_handed_out[FUNCTION_COUNT];
-
-void entry_note(enum note_code code, const char *text)
-{
-	uint32_t slot;
-
-	if (__atomic_load_n(&opened, __ATOMIC_ACQUIRE)) {
-		emit_note(code, text);
-		return;
-	}
-	slot = __atomic_load_n(&early_count, __ATOMIC_RELAXED);
-	for (uint32_t i = 0; i < slot && i < EARLY_MAX; i++)
-		if (__atomic_load_n(&early[i].ready, __ATOMIC_ACQUIRE) &&
-		    early[i].code == (uint32_t)code &&
-		    strncmp(early[i].text, text, sizeof(early[i].text) - 1) == 0)
-			return;
-	slot = __atomic_fetch_add(&early_count, 1, __ATOMIC_RELAXED);
-	if (slot >= EARLY_MAX)
-		return; /* told as lost when the file opens */
-	early[slot].code = code;
-	strncpy(early[slot].text, text, sizeof(early[slot].text) - 1);
-	__atomic_store_n(&early[slot].ready, 1, __ATOMIC_RELEASE);
-}
-
-void entry_handed_out(uint32_t function)
-{
-	if (__atomic_load_n(&opened, __ATOMIC_ACQUIRE))
-		emit_function_handed_out(function);
-	else
-		__atomic_fetch_add(&early_handed_out[function], 1, __ATOMIC_RELAXED);
-}
-
-static void tell_early(void)
-{
-	uint32_t count = __atomic_load_n(&early_count, __ATOMIC_RELAXED);
-
-	for (uint32_t i = 0; i < count && i < EARLY_MAX; i++)
-		if (__atomic_exchange_n(&early[i].ready, 0, __ATOMIC_ACQUIRE))
-			emit_note(early[i].code, early[i].text);
-	if (count > EARLY_MAX)
-		emit_note(NOTE_LOST, "notes before the first call");
-	for (uint32_t function = 0; function < FUNCTION_COUNT; function++) {
-		uint32_t times =
-			__atomic_exchange_n(&early_handed_out[function], 0, __ATOMIC_RELAXED);
-
-		while (times--)
-			emit_function_handed_out(function);
-	}
-}
 
 static void tell_driver(void)
 {
@@ -121,8 +61,6 @@ static bool open_emit(void)
 		__atomic_store_n(&broken, 1, __ATOMIC_RELAXED);
 		return false;
 	}
-	if (__atomic_exchange_n(&opening, 1, __ATOMIC_RELAXED) == 0)
-		tell_early();
 	/* Notes of other threads from here on go straight to emit; pairs with the acquire loads of
 	 * `opened`. */
 	__atomic_store_n(&opened, 1, __ATOMIC_RELEASE);
@@ -186,15 +124,13 @@ static uint64_t start_child(uint64_t *page)
 	state_forked();
 	__atomic_store_n(&shared_counters, NULL, __ATOMIC_RELAXED);
 	__atomic_store_n(&entry_thunk_counters, NULL, __ATOMIC_RELAXED);
-	if (__atomic_exchange_n(&opened, 0, __ATOMIC_RELAXED))
-		__atomic_store_n(&early_count, 0, __ATOMIC_RELAXED); /* told in the parent's file */
-	__atomic_store_n(&opening, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&opened, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&broken, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&driver_told, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&used, 0, __ATOMIC_RELAXED);
 	if (__atomic_load_n(&initialised, __ATOMIC_RELAXED)) {
 		__atomic_store_n(&passing, 1, __ATOMIC_RELAXED);
-		entry_note(NOTE_PASS_THROUGH, "forked after cuInit");
+		emit_note(NOTE_PASS_THROUGH, "forked after cuInit");
 	}
 	word = __atomic_add_fetch(&generation, 1, __ATOMIC_RELAXED);
 	/* Pairs with the acquire loads in entry_live() and above: who sees the new generation sees
@@ -251,7 +187,7 @@ static bool start(struct entry_thread *thread, uint32_t function)
 		if (!counters || pthread_setspecific(key, thread) != 0) {
 			if (counters)
 				emit_counters_give_back(counters);
-			entry_note(NOTE_PASS_THROUGH, "no counters for a thread");
+			emit_note(NOTE_PASS_THROUGH, "no counters for a thread");
 			count_shared(function);
 			return false;
 		}
@@ -297,7 +233,7 @@ CUresult entry_missing(uint32_t function)
 	bool found = driver_find();
 
 	if (!entry_off)
-		entry_note(NOTE_MISSING_SYMBOL, function_names[function]);
+		emit_note(NOTE_MISSING_SYMBOL, function_names[function]);
 	errno = saved;
 	return found ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_STUB_LIBRARY;
 }
@@ -328,7 +264,7 @@ void *entry_thunk_resolve(uint32_t function)
 	target = __atomic_load_n(&((void **)&driver)[function], __ATOMIC_RELAXED);
 	if (!target) {
 		if (!entry_off)
-			entry_note(NOTE_MISSING_SYMBOL, function_names[function]);
+			emit_note(NOTE_MISSING_SYMBOL, function_names[function]);
 		target = (void *)entry_thunk_missing;
 	}
 	errno = saved;

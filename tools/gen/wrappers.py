@@ -21,7 +21,9 @@ import prototypes as prototypes_module  # noqa: E402
 SPECIAL = {"cuInit", "cuDriverGetVersion", "cuGetProcAddress", "cuGetProcAddress_v2", "cuGetExportTable"}
 
 NAME_SLOTS = 2048
-OWN_EXPORTS = ("dlmopen", "dlopen", "dlsym")
+# What else the library exports: the hooks, and what the public header asks for.
+OWN_EXPORTS = ("dlmopen", "dlopen", "dlsym", "slipstream_allow_begin", "slipstream_allow_end", "slipstream_region_begin",
+               "slipstream_region_end")
 # Types that cuda.h declares only under __CUDA_API_VERSION_INTERNAL.
 INTERNAL_TYPE = re.compile(r"\b\w+_v1\b")
 
