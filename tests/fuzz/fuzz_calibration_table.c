@@ -37,7 +37,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			continue;
 		/* A name said twice with different words differs from itself; said once it cannot.
 		 */
-		if (table_compare(&table, &table) >= table.count && table.count)
+		if (table.count && table.count < 32 && table_compare(&table, &table) >= table.count)
 			abort();
 		table_done(&table);
 	}

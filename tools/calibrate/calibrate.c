@@ -372,8 +372,12 @@ int main(int argc, char **argv)
 
 	argp_err_exit_status = USAGE;
 	argp_parse(&argp, argc, argv, 0, NULL, NULL);
-	if (env.unit)
-		return measure_unit(env.unit, env.driver, env.from);
+	if (env.unit) {
+		status = measure_unit(env.unit, env.driver, env.from);
+		/* The driver's own tear-down is not measured, and could hang. */
+		fflush(stdout);
+		_exit(status);
+	}
 
 	units = measure_units(unit, env.full);
 	if (env.list) {
