@@ -399,12 +399,8 @@ static CUresult synchronize(struct sim_context *context)
 	int device = context->device;
 	CUresult result;
 
-	if (context->captures) {
-		for (struct sim_capture *capture = sim.captures; capture; capture = capture->next)
-			if (capture->context == context)
-				sim_capture_invalidate(capture);
+	if (sim_capture_context(context, true))
 		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-	}
 	context->object.references++;
 	sim_wait_context(context);
 	result = context->sticky;

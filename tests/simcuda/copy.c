@@ -83,10 +83,15 @@ static CUresult copy_submit(struct sim_stream *stream, struct sim_copy copy, boo
 	CUresult result;
 	bool wait;
 
-	if (stream->kind == SIM_LEGACY && context->captures && sim_capture_blocking(context)) {
+	if (stream->kind == SIM_LEGACY && sim_capture_blocking(context)) {
 		/* Even a copy of no bytes. */
 		sim_capture_invalidate_blocking(context);
 		return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+	}
+	if (!async) {
+		result = sim_capture_prohibits();
+		if (result)
+			return result;
 	}
 	if (!total(&copy))
 		return CUDA_SUCCESS;
@@ -95,12 +100,8 @@ static CUresult copy_submit(struct sim_stream *stream, struct sim_copy copy, boo
 		result = validate(&copy.destination, &copy, device_destination);
 	if (result)
 		return result;
-	if (stream->capture) {
-		if (source == SIM_PAGEABLE || destination == SIM_PAGEABLE) {
-			/* Nodes read pageable memory when they run; allowed by the driver. */
-		}
-		return sim_submit(stream, &work, NULL);
-	}
+	if (stream->capture)
+		return sim_submit(stream, &work, NULL); /* pageable bytes are read when the node runs */
 	if (async) {
 		if (source == SIM_PAGEABLE && destination != SIM_PAGEABLE) {
 			if (total(&copy) > SIM_PAGEABLE_WAIT_BYTES)

@@ -101,7 +101,7 @@ CUresult impl_cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int F
 		return result;
 	if (!event)
 		return CUDA_ERROR_INVALID_HANDLE;
-	if (stream->capture || sim_event_captured(event))
+	if (stream->capture || event->capture_id)
 		return sim_capture_wait(stream, event, Flags & CU_EVENT_WAIT_EXTERNAL);
 	if (Flags & CU_EVENT_WAIT_EXTERNAL)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -112,9 +112,9 @@ CUresult impl_cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int F
 
 static CUresult captured(struct sim_event *event)
 {
-	if (!sim_event_captured(event))
+	if (!event->capture_id)
 		return CUDA_SUCCESS;
-	sim_capture_invalidate(event->capture);
+	sim_event_invalidate(event);
 	return CUDA_ERROR_CAPTURED_EVENT;
 }
 
@@ -186,7 +186,7 @@ CUresult impl_cuCtxRecordEvent(CUcontext hCtx, CUevent hEvent)
 		return CUDA_ERROR_INVALID_CONTEXT;
 	if (!event || event->context_id != context->object.id)
 		return CUDA_ERROR_INVALID_HANDLE;
-	if (context->captures)
+	if (sim_capture_context(context, true))
 		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 	operation = sim_operation_new(context, NULL);
 	if (!operation)
@@ -213,7 +213,7 @@ CUresult impl_cuCtxWaitEvent(CUcontext hCtx, CUevent hEvent)
 		return CUDA_ERROR_INVALID_CONTEXT;
 	if (!event)
 		return CUDA_ERROR_INVALID_HANDLE;
-	if (context->captures)
+	if (sim_capture_context(context, true))
 		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 	sim_submit_after(sim_stream_legacy(context), &work, event->record, NULL);
 	for (unsigned i = 0; i < context->stream_count; i++) {

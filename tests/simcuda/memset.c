@@ -14,7 +14,7 @@ static CUresult set(struct sim_stream *stream, struct sim_memset memset, bool as
 	CUresult result;
 	bool wait;
 
-	if (stream->kind == SIM_LEGACY && context->captures && sim_capture_blocking(context)) {
+	if (stream->kind == SIM_LEGACY && sim_capture_blocking(context)) {
 		sim_capture_invalidate_blocking(context);
 		return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
 	}

@@ -247,7 +247,6 @@ struct sim_context {
 	struct sim_stream **streams; /* all but legacy, per-thread ones included */
 	unsigned stream_count, stream_space;
 	size_t limits[16];
-	unsigned captures; /* running captures of its streams */
 	unsigned peers; /* bit per device whose memory was enabled */
 	CUfunc_cache cache_config;
 	CUsharedconfig shared_config;
@@ -276,8 +275,7 @@ struct sim_event {
 	struct sim_context *context; /* no reference: valid while its id is context_id */
 	uint64_t context_id;
 	struct sim_operation *record; /* last record, NULL if never */
-	struct sim_capture *capture; /* last record was captured: id below is compared first */
-	uint64_t capture_id;
+	uint64_t capture_id; /* capture of the last record, running or not; 0: last record was a real one */
 	struct sim_node **frontier;
 	unsigned frontier_count;
 	struct sim_ipc_event *shared;
@@ -297,7 +295,9 @@ void sim_streams_release(struct sim_context *context);
  * failure. ret_operation (may be NULL) gets a reference, or NULL if it was captured.
  */
 CUresult sim_submit(struct sim_stream *stream, struct sim_work *work, struct sim_operation **ret_operation);
-/* As sim_submit with one more operation to follow. */
+/* As sim_submit with more operations to follow. */
+CUresult sim_submit_list(struct sim_stream *stream, struct sim_work *work, struct sim_operation **earlier,
+			 unsigned count, struct sim_operation **ret_operation);
 CUresult sim_submit_after(struct sim_stream *stream, struct sim_work *work, struct sim_operation *earlier,
 			  struct sim_operation **ret_operation);
 /* Waits until all that the stream holds now is done; legacy: all blocking streams too. */
@@ -390,25 +390,34 @@ bool sim_ipc_event_done(struct sim_event *event);
 void sim_ipc_event_synchronize(struct sim_event *event);
 void sim_ipc_event_close(struct sim_event *event);
 
-/* ---- capture and graphs ---- */
+/* ---- capture (capture.c) and graphs (graph.c, node.c) ---- */
 
 struct sim_node {
 	struct sim_object object;
 	struct sim_graph *graph;
-	unsigned index;
+	unsigned index; /* in graph->nodes; a node comes after all that it depends on, unless edges were added by hand */
 	bool disabled;
 	struct sim_node **dependencies;
 	unsigned dependency_count;
-	struct sim_node *original; /* in a clone */
-	uint64_t original_id;
+	uint64_t original_id; /* in a clone: the node it was made from */
 	struct sim_work work;
+	void *parameters[6]; /* handed out by the getter of a kernel node */
 };
 
 struct sim_graph {
 	struct sim_object object;
 	struct sim_node **nodes;
 	unsigned node_count, node_space;
-	bool owned; /* child of a node, or of a running capture */
+	bool owned; /* child of a node, inside an exec, or being captured */
+	struct sim_allocation **allocations; /* of its alloc nodes */
+	unsigned allocation_count;
+};
+
+struct sim_exec {
+	struct sim_object object;
+	struct sim_graph *graph; /* own copy */
+	struct sim_operation *last; /* end of the last launch */
+	cuuint64_t flags;
 };
 
 struct sim_capture {
@@ -416,28 +425,36 @@ struct sim_capture {
 	CUstreamCaptureMode mode;
 	uint64_t thread;
 	bool invalid;
-	bool to_graph;
+	bool to_graph; /* the graph is the program's */
 	struct sim_graph *graph;
 	struct sim_stream *origin;
 	struct sim_stream **streams;
 	unsigned stream_count;
-	struct sim_context *context;
 	struct sim_capture *next;
 };
 
-CUresult sim_capture_add(struct sim_stream *stream, struct sim_work *work);
-CUresult sim_capture_prohibits(void); /* for calls unsafe during capture: SUCCESS or 900 with invalidation */
+CUresult sim_capture_add(struct sim_stream *stream, struct sim_work *work); /* takes over what the work owns */
+CUresult sim_capture_prohibits(void); /* for calls unsafe during capture: SUCCESS, or 900 with invalidation */
 bool sim_capture_blocking(struct sim_context *context); /* a blocking stream of the context captures */
 void sim_capture_invalidate_blocking(struct sim_context *context);
+bool sim_capture_context(struct sim_context *context, bool invalidate); /* any stream of the context captures */
 void sim_capture_invalidate(struct sim_capture *capture);
 void sim_capture_drop_stream(struct sim_stream *stream);
 CUresult sim_capture_record(struct sim_stream *stream, struct sim_event *event, bool external);
 CUresult sim_capture_wait(struct sim_stream *stream, struct sim_event *event, bool external);
 bool sim_event_captured(struct sim_event *event);
+void sim_event_invalidate(struct sim_event *event);
 void sim_event_uncapture(struct sim_event *event);
 void sim_capture_mark_unsafe(void);
-CUresult sim_graph_launch_nodes(struct sim_stream *stream, struct sim_graph *graph, struct sim_operation *begin,
-				struct sim_operation *end);
+
+struct sim_graph *sim_graph_new(void);
+void sim_graph_free(struct sim_graph *graph);
+struct sim_graph *sim_graph_clone(const struct sim_graph *graph);
+/* Takes over what the work owns; NULL without memory. */
+struct sim_node *sim_node_new(struct sim_graph *graph, struct sim_node *const *dependencies, unsigned count,
+			      struct sim_work *work);
+CUresult sim_exec_node(CUgraphExec exec_handle, CUgraphNode handle, struct sim_node **ret_node);
+int sim_node_depend(struct sim_node *node, struct sim_node *on);
 
 /* ---- process-wide ---- */
 

@@ -142,13 +142,14 @@ CUresult sim_stream_implicit(struct sim_stream **ret_stream)
 
 /* ---- submission ---- */
 
-static int follow(struct sim_operation *operation, struct sim_stream *stream, struct sim_operation *earlier)
+static int follow(struct sim_operation *operation, struct sim_stream *stream, struct sim_operation **earlier,
+		  unsigned count)
 {
 	struct sim_context *context = stream->context;
 	int error = sim_operation_after(operation, stream->tail);
 
-	if (!error && earlier)
-		error = sim_operation_after(operation, earlier);
+	for (unsigned i = 0; i < count && !error; i++)
+		error = sim_operation_after(operation, earlier[i]);
 	if (stream->kind == SIM_LEGACY) {
 		for (unsigned i = 0; i < context->stream_count && !error; i++)
 			if (sim_stream_is_blocking(context->streams[i]))
@@ -159,15 +160,15 @@ static int follow(struct sim_operation *operation, struct sim_stream *stream, st
 	return error;
 }
 
-CUresult sim_submit_after(struct sim_stream *stream, struct sim_work *work, struct sim_operation *earlier,
-			  struct sim_operation **ret_operation)
+CUresult sim_submit_list(struct sim_stream *stream, struct sim_work *work, struct sim_operation **earlier,
+			 unsigned count, struct sim_operation **ret_operation)
 {
 	struct sim_context *context = stream->context;
 	struct sim_operation *operation;
 
 	if (ret_operation)
 		*ret_operation = NULL;
-	if (stream->kind == SIM_LEGACY && context->captures && sim_capture_blocking(context)) {
+	if (stream->kind == SIM_LEGACY && sim_capture_blocking(context)) {
 		sim_capture_invalidate_blocking(context);
 		sim_work_clear(work);
 		return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
@@ -185,10 +186,8 @@ CUresult sim_submit_after(struct sim_stream *stream, struct sim_work *work, stru
 	}
 	operation->work = *work;
 	memset(work, 0, sizeof(*work));
-	if (follow(operation, stream, earlier)) {
-		/* Out of host memory: run at once rather than unordered is no option for a reference; stop. */
-		abort();
-	}
+	if (follow(operation, stream, earlier, count))
+		abort(); /* no memory for an edge: a reference must not run it unordered */
 	if (stream->tail)
 		sim_operation_put(stream->tail);
 	stream->tail = sim_operation_get(operation);
@@ -200,6 +199,12 @@ CUresult sim_submit_after(struct sim_stream *stream, struct sim_work *work, stru
 	else
 		sim_operation_put(operation);
 	return CUDA_SUCCESS;
+}
+
+CUresult sim_submit_after(struct sim_stream *stream, struct sim_work *work, struct sim_operation *earlier,
+			  struct sim_operation **ret_operation)
+{
+	return sim_submit_list(stream, work, &earlier, earlier != NULL, ret_operation);
 }
 
 CUresult sim_submit(struct sim_stream *stream, struct sim_work *work, struct sim_operation **ret_operation)
@@ -297,7 +302,7 @@ static CUresult capture_check(struct sim_stream *stream)
 		sim_capture_invalidate(stream->capture);
 		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 	}
-	if (stream->kind == SIM_LEGACY && context->captures && sim_capture_blocking(context)) {
+	if (stream->kind == SIM_LEGACY && sim_capture_blocking(context)) {
 		sim_capture_invalidate_blocking(context);
 		return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
 	}
