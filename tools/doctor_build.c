@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Doctor, build: is the library there, does it load here, which parts came with this build. Called
+ * by the doctor.
+ */
+#include <fcntl.h>
+#include <gelf.h>
+#include <gnu/libc-version.h>
+
+#include "doctor.h"
+#include "memory.h"
+#include "place.h"
+#include "program.h"
+#include "run.h"
+
+/* "GLIBC_2.34" to 2034; 0: another name. */
+static unsigned int glibc_number(const char *name)
+{
+	unsigned int major, minor;
+
+	if (sscanf(name, "GLIBC_%u.%u", &major, &minor) != 2)
+		return 0;
+	return major * 1000 + minor;
+}
+
+static unsigned int newest_in_section(Elf *elf, Elf_Scn *section, const GElf_Shdr *header)
+{
+	Elf_Data *data = elf_getdata(section, NULL);
+	unsigned int newest = 0;
+	int need_at = 0;
+	GElf_Verneed need;
+
+	while (data && gelf_getverneed(data, need_at, &need)) {
+		int version_at = need_at + (int)need.vn_aux;
+
+		for (GElf_Half i = 0; i < need.vn_cnt; i++) {
+			GElf_Vernaux version;
+			const char *name;
+
+			if (!gelf_getvernaux(data, version_at, &version))
+				break;
+			name = elf_strptr(elf, header->sh_link, version.vna_name);
+			if (name && glibc_number(name) > newest)
+				newest = glibc_number(name);
+			version_at += (int)version.vna_next;
+		}
+		if (!need.vn_next)
+			break;
+		need_at += (int)need.vn_next;
+	}
+	return newest;
+}
+
+/* The newest glibc that a library asks for, as glibc_number(); 0: unknown. */
+static unsigned int glibc_need(const char *path)
+{
+	_cleanup_close_ int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+	Elf_Scn *section = NULL;
+	unsigned int newest = 0;
+	GElf_Shdr header;
+	Elf *elf;
+
+	if (descriptor < 0 || elf_version(EV_CURRENT) == EV_NONE)
+		return 0;
+	elf = elf_begin(descriptor, ELF_C_READ, NULL);
+	while (elf && (section = elf_nextscn(elf, section)))
+		if (gelf_getshdr(section, &header) && header.sh_type == SHT_GNU_verneed) {
+			unsigned int found = newest_in_section(elf, section, &header);
+
+			newest = found > newest ? found : newest;
+		}
+	elf_end(elf);
+	return newest;
+}
+
+static void check_library(struct doctor *doctor)
+{
+	_cleanup_free_ char *tried = NULL, *why = NULL;
+	_cleanup_free_ char *library = place_library(&tried);
+	const char *version = gnu_get_libc_version();
+	struct program self = {0};
+	unsigned int need;
+
+	if (!library) {
+		doctor_add(doctor, "library", DOCTOR_MISSING,
+			   "libslipstream.so not found, tried %s", tried);
+		return;
+	}
+	if (!program_inspect("/proc/self/exe", &self)) {
+		free(self.image);
+		self.image = memory_check(realpath("/proc/self/exe", NULL));
+		why = run_preload_verify(library, &self);
+		program_done(&self);
+	}
+	if (why)
+		doctor_add(doctor, "library", DOCTOR_MISSING, "%s does not load: %s", library, why);
+	else
+		doctor_add(doctor, "library", DOCTOR_OK, "%s loads", library);
+
+	need = glibc_need(library);
+	if (need)
+		doctor_add(doctor, "glibc", DOCTOR_OK, "%s here, the library needs %u.%u or newer",
+			   version, need / 1000, need % 1000);
+	else
+		doctor_add(doctor, "glibc", DOCTOR_OK, "%s here", version);
+}
+
+static void check_part(struct doctor *doctor, const char *name, const char *folder,
+		       const char *program, const char *without)
+{
+	_cleanup_free_ char *path = place_program(folder, program);
+
+	if (path)
+		doctor_add(doctor, name, DOCTOR_OK, "%s", path);
+	else
+		doctor_add(doctor, name, DOCTOR_NOTE, "not part of this build: %s", without);
+}
+
+static void check_lttng(struct doctor *doctor)
+{
+	_cleanup_free_ char *tried = NULL, *provider = NULL;
+	_cleanup_free_ char *library = place_library(&tried);
+	char *slash = library ? strrchr(library, '/') : NULL;
+
+	if (slash) {
+		*slash = '\0';
+		provider = memory_format("%s/libslipstream-lttng.so", library);
+	}
+	if (provider && !access(provider, R_OK))
+		doctor_add(doctor, "lttng", DOCTOR_OK, "%s", provider);
+	else
+		doctor_add(doctor, "lttng", DOCTOR_NOTE,
+			   "not part of this build: no LTTng traces, record files work");
+}
+
+void doctor_check_build(struct doctor *doctor)
+{
+	check_library(doctor);
+	check_part(doctor, "calibrate", "calibrate", "slipstream-calibrate",
+		   "idle costs are the run's own minimum or the catalogue's figure");
+	check_lttng(doctor);
+	check_part(doctor, "bpf", "bpf", "slipstream-witness",
+		   "nothing counts the calls from outside the program");
+}
