@@ -3,11 +3,11 @@
  * Clock: conversion of counter ticks to CLOCK_MONOTONIC nanoseconds.
  *
  * Owns the pair of points (counter, CLOCK_MONOTONIC) that gives the rate. The first point is taken
- * at load, the second whenever a conversion finds the last one older than REFRESH_NS: no start-up
- * delay, and the rate follows the kernel's slewing of CLOCK_MONOTONIC. A point is good to some tens
- * of nanoseconds (the tightest of three reads), so the rate is good to 0.1 % once the points are
- * 0.1 ms apart, and a duration that lies between the two points is never off by more than the two
- * readings' own error, however young the process.
+ * at load, the second whenever a conversion lies so far behind the last one that a new one pays: by
+ * an eighth of the two points' distance, REFRESH_NS at most. So there is no start-up delay, and the
+ * rate follows the kernel's slewing of CLOCK_MONOTONIC. A point is good to some tens of nanoseconds
+ * (the tightest of three reads), so the rate is good to 0.1 % once the points are 0.1 ms apart, and
+ * a duration is never off by much more than the two readings' own error, however young the process.
  *
  * Threads: `scale` is written under a try-lock (a loser converts with the old values) and read by
  * all through a sequence counter.
@@ -133,10 +133,9 @@ static void refresh(void)
 static void scale_for(uint64_t ticks, struct point *newest_, uint64_t *rate_)
 {
 	read_scale(newest_, rate_);
-	if (*rate_ && ticks <= newest_->ticks)
-		return;
-	if (*rate_ && newest_->ns - first.ns > REFRESH_NS &&
-	    multiply(ticks - newest_->ticks, *rate_) < REFRESH_NS)
+	if (*rate_ && (ticks <= newest_->ticks ||
+		       (ticks - newest_->ticks < (newest_->ticks - first.ticks) / 8 &&
+			multiply(ticks - newest_->ticks, *rate_) < REFRESH_NS)))
 		return;
 	refresh();
 	read_scale(newest_, rate_);
