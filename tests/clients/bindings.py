@@ -26,6 +26,15 @@ EXPORTED = {
     "cuDevicePrimaryCtxRelease": "cuDevicePrimaryCtxRelease_v2",
 }
 BYTES = 1 << 16
+# The simulated driver runs its own spin(ns) for an entry of that name.
+PTX = b""".version 6.4
+.target sm_70
+.address_size 64
+.visible .entry spin(.param .u64 p0)
+{
+	ret;
+}
+"""
 
 call("cuInit", 0)
 device = call("cuDeviceGet", 0)
@@ -41,6 +50,17 @@ pinned = call("cuMemHostAlloc", BYTES, 0)
 source = bytes(i * 7 % 256 for i in range(BYTES))
 target = bytearray(BYTES)
 
+module = call("cuModuleLoadData", PTX)
+spin = call("cuModuleGetFunction", module, b"spin")
+
+
+def upload_behind_a_kernel():
+    """Waits for the kernel; the report must name this function."""
+    call("cuLaunchKernel", spin, 1, 1, 1, 1, 1, 1, 0, blocking, ((5000000,), (ctypes.c_uint64,)), 0)
+    call("cuMemcpyHtoD", memory, source, BYTES)
+
+
+upload_behind_a_kernel()
 call("cuMemsetD8", memory, 0, BYTES)
 call("cuMemcpyHtoD", memory, source, BYTES)
 call("cuMemcpyDtoHAsync", pinned, memory, BYTES, blocking)
@@ -54,6 +74,7 @@ for _ in range(3):
 assert bytes(target) == source, "the bytes came back changed"
 assert ctypes.string_at(int(pinned), BYTES) == source, "the pinned bytes differ"
 
+call("cuModuleUnload", module)
 call("cuMemFreeHost", pinned)
 call("cuMemFree", memory)
 call("cuEventDestroy", event)

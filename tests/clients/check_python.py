@@ -16,6 +16,13 @@ def check_bindings(build, python):
     result, report = build.run_observed(command)
     expect("output", result.stdout, bare.stdout)
     expect_calls(report, json.loads(result.stdout))
+    waits = [site for sync in report["syncs"] for site in sync["sites"]
+             if sync["rule"] == "pageable-h2d" and site["blocked_ns"] > 1000000]
+    named = [frame for site in waits for frame in site["python"] if frame["function"] == "upload_behind_a_kernel"]
+    expect("Python frames of the copy that waits", [os.path.basename(frame["file"]) for frame in named], ["bindings.py"])
+    with open(command[1]) as file:
+        line = file.read().splitlines()[named[0]["line"] - 1]
+    expect("the line that waits", line.strip(), 'call("cuMemcpyHtoD", memory, source, BYTES)')
     print("%d calls counted" % report["calls"]["total"])
 
 
