@@ -127,9 +127,13 @@ CUresult cell_run(struct bench *bench, const struct cell *cell, enum bench_strea
 			return result;
 	}
 
+	if (bench->around)
+		bench->around(true);
 	begin = bench_now();
 	called = cell->call(bench, cell);
 	*ret_ns = bench_now() - begin;
+	if (bench->around)
+		bench->around(false);
 
 	result = bench_idle(bench);
 	if (called)

@@ -55,6 +55,8 @@ struct bench {
 	CUmodule new_module;
 	CUfunction new_function;
 	size_t stack_limit;
+
+	void (*around)(bool begin); /* called just before and after the timed call; may be NULL */
 };
 
 struct cell {

@@ -4,8 +4,12 @@
 
     table_test.py --slipstream PATH --program PATH [--driver DIR] [--cell NAME] [--keep DIR]
 
-A cell that waits must give exactly one finding of its rule, of at least half the kernel, that names the kernel and its stream as
-what was waited for. A cell that does not wait must give no implicit finding (but for the call's own cost, pinning for one).
+The program puts the judged call alone into a region, and only findings in that region count. A cell that waits must give exactly
+one finding of its rule, of at least half the kernel, that names the kernel and its stream as what was waited for. A cell that does
+not wait must give no implicit finding (but for the call's own cost, pinning for one).
+
+A try in which the driver itself, by the program's clock, did not do what the table says (the program was put aside by a busy machine
+and the kernel had ended, say) shows nothing about the report: it is made again, a few times.
 """
 import argparse
 import concurrent.futures
@@ -16,6 +20,7 @@ import sys
 import tempfile
 
 KERNEL_NS = 2_000_000
+TRIES = 6
 STREAMS = ("null", "blocking", "non-blocking")
 # What the stream is called in a report.
 KIND = {"null": "legacy", "blocking": "blocking", "non-blocking": "non-blocking"}
@@ -66,29 +71,47 @@ CELLS = {
 def judge(report, cell, stream):
     """What is wrong with the report of one cell, as lines; none if it is right."""
     function, rule, waits = CELLS[cell]
-    found = [
-        sync for sync in report["syncs"]
-        if sync["function"] == function and sync["class"] == "implicit" and sync["rule"] not in OWN_COST
-    ]
-    text = "; ".join(f"{sync['rule']} x{sync['count']} {sync['blocked_max_ns'] / 1000:.0f} us" for sync in found) or "nothing"
+    found = []
+    for sync in report["syncs"]:
+        if sync["function"] != function or sync["class"] != "implicit" or sync["rule"] in OWN_COST:
+            continue
+        found += [(sync, region["count"], region["blocked_ns"]) for region in sync["regions"] if region["name"] == "cell"]
+    text = "; ".join(f"{sync['rule']} x{count} {blocked / 1000:.0f} us" for sync, count, blocked in found) or "nothing"
     if stream not in waits:
         return [f"does not wait, but the report has {text}"] if found else []
-    # Idle runs of the call are no waits: whatever they left is shorter than half the kernel.
-    long = [sync for sync in found if sync["blocked_max_ns"] >= KERNEL_NS // 2]
-    if len(long) != 1 or len(found) != 1:
+    if len(found) != 1:
         return [f"waits by {rule}: one finding expected, the report has {text}"]
-    sync, faults = long[0], []
+    (sync, count, blocked), faults = found[0], []
     if sync["rule"] != rule:
         faults.append(f"rule {sync['rule']} instead of {rule}")
-    if sync["count"] != 1:
-        faults.append(f"{sync['count']} waits instead of 1")
+    if count != 1:
+        faults.append(f"{count} waits instead of 1")
+    if blocked < KERNEL_NS // 2:
+        faults.append(f"blocked for {blocked / 1000:.0f} us only")
     candidates = [(one["stream_kind"], one["operation"], one["name"]) for one in sync["waited_for"]]
     if (KIND[stream], "kernel", "spin") not in candidates:
         faults.append(f"waited for {candidates}, not for kernel spin on the {KIND[stream]} stream")
     return faults
 
 
+def did_as_told(cell, stream, times, slack):
+    """Whether the driver, by the program's clock, did what the table says; `slack` us are allowed to a call that does not wait."""
+    busy, idle = (int(one) for one in times.split())
+    waited = busy > idle + KERNEL_NS // 2000
+    return waited if stream in CELLS[cell][2] else busy <= idle + idle // 4 + slack
+
+
 def run_cell(options, cell, stream):
+    for _ in range(TRIES):
+        faults, times = run_once(options, cell, stream)
+        if not times or did_as_told(cell, stream, times, 100):
+            return faults, times
+    if not did_as_told(cell, stream, times, KERNEL_NS // 2000):
+        faults = faults + ["the driver itself does otherwise than the table says"]
+    return faults, times
+
+
+def run_once(options, cell, stream):
     with tempfile.TemporaryDirectory() as folder:
         output = os.path.join(options.keep or folder, f"{cell}.{stream}.json")
         command = [options.slipstream, "run", "--json", output, "--output", os.devnull]
