@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: MIT
+"""slipstream doctor: finds what is there and what is not, initializes nothing, and answers with its exit status."""
+
+import json
+import os
+import re
+import resource
+import subprocess
+import sys
+import tempfile
+import unittest
+
+TOOL = os.environ["SLIPSTREAM_TOOL"]
+FAKE = os.path.realpath(os.environ["FAKE_LIBRARY"])
+CC = os.environ.get("CC_FOR_TESTS", "cc")
+
+DRIVER = """
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+int cuInit(unsigned int flags) { close(open(getenv("MARKER"), O_CREAT | O_WRONLY, 0600)); return 0; }
+int cuDriverGetVersion(int *version) { *version = 13020; return 0; }
+__attribute__((constructor)) static void loaded(void) { %s }
+"""
+
+
+class Doctor(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.marker = os.path.join(self.folder.name, "cuInit-was-called")
+        self.environment = {k: v for k, v in os.environ.items()
+                            if not k.startswith(("SLIPSTREAM_", "CUDA_", "LD_"))}
+        self.environment.update(SLIPSTREAM_LIBRARY=FAKE, MARKER=self.marker)
+
+    def run_tool(self, *arguments, environment=None, **more):
+        return subprocess.run([TOOL, "doctor", *arguments], env={**self.environment, **(environment or {})}, timeout=60,
+                              capture_output=True, text=True, **more)
+
+    def findings(self, status=0, **more):
+        result = self.run_tool("--json", **more)
+        self.assertEqual((result.returncode, result.stderr), (status, ""))
+        answer = json.loads(result.stdout)
+        self.assertEqual(sorted(answer), ["findings", "limits", "usable", "version"])
+        self.assertEqual(answer["usable"], status == 0)
+        return [(f["name"], f["status"], f["text"]) for f in answer["findings"]]
+
+    def driver(self, constructor=""):
+        subprocess.run([CC, "-shared", "-fPIC", "-x", "c", "-", "-o", os.path.join(self.folder.name, "libcuda.so.1")],
+                       input=DRIVER % constructor, text=True, check=True)
+        return {"LD_LIBRARY_PATH": self.folder.name}
+
+    def one(self, findings, name):
+        (found,) = [f for f in findings if f[0] == name]
+        return found[1:]
+
+    def test_library(self):
+        findings = self.findings()
+        self.assertEqual(self.one(findings, "library"), ("ok", FAKE + " loads"))
+        self.assertRegex(self.one(findings, "glibc")[1], r"^2\.\d+ here, the library needs 2\.\d+ or newer$")
+        self.assertEqual(self.run_tool().stdout.splitlines()[-1], "slipstream run works here.")
+
+    def test_missing_library(self):
+        environment = {"SLIPSTREAM_LIBRARY": "/none/lib.so"}
+        self.assertEqual(self.one(self.findings(1, environment=environment), "library"),
+                         ("missing", "libslipstream.so not found, tried /none/lib.so"))
+        self.assertEqual(self.run_tool(environment=environment).stdout.splitlines()[-1], "slipstream run cannot work here.")
+
+    def test_library_that_does_not_load(self):
+        broken = os.path.join(self.folder.name, "broken.so")
+        with open(broken, "w") as file:
+            file.write("no library")
+        status, text = self.one(self.findings(1, environment={"SLIPSTREAM_LIBRARY": broken}), "library")
+        self.assertEqual(status, "missing")
+        self.assertIn("cannot be preloaded", text)
+
+    def test_no_driver(self):
+        status, text = self.one(self.findings(environment={"LD_LIBRARY_PATH": ""}), "driver")
+        if not text.startswith("libcuda.so.1: cannot open shared object file"):
+            self.skipTest("there is a driver on this machine")
+        self.assertEqual(status, "warning")
+
+    def test_driver_is_found_and_not_initialized(self):
+        findings = self.findings(environment=self.driver())
+        self.assertEqual(self.one(findings, "driver"), ("ok", self.folder.name + "/libcuda.so.1, CUDA 13.2"))
+        self.assertFalse(os.path.exists(self.marker))
+
+    def test_driver_that_dies_or_talks_at_load(self):
+        self.assertEqual(self.one(self.findings(environment=self.driver("abort();")), "driver"),
+                         ("warning", "loading libcuda.so.1 ended the process"))
+        self.assertEqual(self.one(self.findings(environment=self.driver('write(1, "hello", 5); write(2, "x", 1);')), "driver")[0],
+                         "ok")
+
+    def test_environment(self):
+        values = {"CUDA_LAUNCH_BLOCKING": "1", "CUDA_INJECTION64_PATH": "/x", "CUDA_MODULE_LOADING": "LAZY", "LD_PRELOAD": "/none"}
+        found = {f[2].split("=")[0]: f[1] for f in
+                 self.findings_despite_preload(values) if f[0] == "environment"}
+        self.assertEqual(found, {"CUDA_LAUNCH_BLOCKING": "warning", "CUDA_INJECTION64_PATH": "note",
+                                 "CUDA_MODULE_LOADING": "note", "LD_PRELOAD": "note"})
+        found = [f for f in self.findings(environment={"CUDA_LAUNCH_BLOCKING": "0"}) if f[0] == "environment"]
+        self.assertEqual(found, [])
+
+    def findings_despite_preload(self, values):
+        result = self.run_tool("--json", environment=values)  # the loader complains on stderr about /none
+        self.assertEqual(result.returncode, 0)
+        return [(f["name"], f["status"], f["text"]) for f in json.loads(result.stdout)["findings"]]
+
+    def test_limits(self):
+        findings = self.findings(preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20)))
+        self.assertEqual(self.one(findings, "limits"),
+                         ("warning", "files may grow to 1.00 MiB (ulimit -f): record files grow with what is found"))
+        self.assertNotIn("limits", [f[0] for f in self.findings()])
+
+    def test_folder_for_records(self):
+        self.assertEqual(self.one(self.findings(environment={"TMPDIR": "/proc"}), "records")[0], "warning")
+        self.assertEqual(self.one(self.findings(environment={"TMPDIR": self.folder.name}), "records")[0], "ok")
+
+    def test_control_characters(self):
+        text = self.run_tool(environment={"CUDA_VISIBLE_DEVICES": "\x1b[31m"}).stdout
+        self.assertIn("CUDA_VISIBLE_DEVICES=\\x1b[31m: ", text)
+
+    def test_usage(self):
+        for arguments, text in ((["--x"], "unknown option --x"), (["x"], "unknown argument x")):
+            result = self.run_tool(*arguments)
+            self.assertEqual((result.returncode, result.stdout, result.stderr),
+                             (2, "", "slipstream doctor: %s (try --help)\n" % text))
+
+    def test_every_line_has_a_status(self):
+        lines = self.run_tool().stdout.split("\n\n")[0].splitlines()
+        self.assertGreater(len(lines), 8)
+        for line in lines:
+            self.assertRegex(line, r"^(ok|note|warning|missing) +\w+ +\S")
+
+
+if __name__ == "__main__":
+    unittest.main()

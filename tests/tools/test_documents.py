@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: MIT
+"""Manual pages and completion name every option that the command has, and nothing else."""
+
+import os
+import re
+import shutil
+import subprocess
+import unittest
+
+TOOL = os.environ["SLIPSTREAM_TOOL"]
+FOLDER = os.path.dirname(TOOL)
+SOURCE = os.environ["SLIPSTREAM_SOURCE"]
+
+
+def options_of(command):
+    text = subprocess.run([TOOL, command, "--help"], capture_output=True, text=True, check=True).stdout
+    return set(re.findall(r"^ +(?:-\w, +)?(--[a-z-]+)", text, re.M))
+
+
+class Manual(unittest.TestCase):
+    def page(self, name):
+        with open(os.path.join(FOLDER, name)) as file:
+            return file.read().replace("\\-", "-")
+
+    def test_options(self):
+        for command in ("run", "report", "doctor"):
+            page = self.page("slipstream-%s.1" % command)
+            named = set(re.findall(r"^\\fB(--[a-z-]+)", page, re.M))
+            self.assertEqual(named, options_of(command), command)
+
+    def test_settings_have_their_variables(self):
+        with open(os.path.join(SOURCE, "shim/options.def")) as file:
+            variables = re.findall(r"^OPTION\((\w+)", file.read(), re.M)
+        page = self.page("slipstream-run.1")
+        self.assertGreater(len(variables), 5)
+        for variable in variables:
+            self.assertIn("variable \\fBSLIPSTREAM_%s\\fR" % variable, page)
+            self.assertIn("--" + variable.lower().replace("_", "-"), options_of("run"))
+
+    @unittest.skipUnless(shutil.which("man"), "no man here")
+    def test_pages_are_clean(self):
+        for name in ("slipstream", "slipstream-run", "slipstream-report", "slipstream-doctor"):
+            shown = subprocess.run(["man", "--warnings", "-E", "UTF-8", "-l", os.path.join(FOLDER, name + ".1")],
+                                   capture_output=True, text=True,
+                                   env={**os.environ, "MANPAGER": "cat", "LC_ALL": "C.UTF-8", "MANWIDTH": "100"})
+            self.assertEqual((shown.returncode, shown.stderr), (0, ""))
+            self.assertNotIn("@", shown.stdout)
+
+
+class Completion(unittest.TestCase):
+    def complete(self, *words):
+        script = ("source %s/completion/slipstream\nCOMP_WORDS=(\"$@\")\nCOMP_CWORD=$(($#-1))\n_slipstream\n"
+                  "printf '%%s\\n' \"${COMPREPLY[@]}\"\n" % FOLDER)
+        result = subprocess.run(["bash", "--norc", "-c", script, "bash", *words], capture_output=True, text=True, cwd="/usr")
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        return set(result.stdout.split())
+
+    def test_commands(self):
+        text = subprocess.run([TOOL, "--help"], capture_output=True, text=True, check=True).stdout
+        commands = set(re.findall(r"^  (\w+) ", text, re.M))
+        self.assertEqual(self.complete("slipstream", ""), commands | {"--help", "--version"})
+        self.assertEqual(self.complete("slipstream", "do"), {"doctor"})
+
+    def test_options(self):
+        for command in ("run", "report", "doctor"):
+            self.assertEqual({word.rstrip("=") for word in self.complete("slipstream", command, "--")}, options_of(command))
+
+    def test_values(self):
+        self.assertEqual(self.complete("slipstream", "run", "--mode", "=", "o"), {"off", "observe"})
+        self.assertEqual(self.complete("slipstream", "run", "--mode", "="), {"off", "observe"})
+        self.assertEqual(self.complete("slipstream", "run", "--python", "=", "of"), {"off"})
+        self.assertEqual(self.complete("slipstream", "report", "--by", ""), {"rule", "site", "function"})
+        self.assertIn("bin", self.complete("slipstream", "run", "--driver", "=", "b"))
+        self.assertIn("bin", self.complete("slipstream", "report", "b"))
+
+    def test_program_and_its_arguments(self):
+        self.assertIn("true", self.complete("slipstream", "run", "--keep", "tru"))
+        self.assertIn("bin", self.complete("slipstream", "run", "true", "bi"))
+        self.assertNotIn("--json=", self.complete("slipstream", "run", "true", "--"))
+        self.assertNotIn("--json=", self.complete("slipstream", "run", "--", "true", "--"))
+
+
+if __name__ == "__main__":
+    unittest.main()
