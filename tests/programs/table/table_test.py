@@ -68,8 +68,8 @@ CELLS = {
 }
 
 
-def judge(report, cell, stream):
-    """What is wrong with the report of one cell, as lines; none if it is right."""
+def judge(report, cell, stream, excess_ns):
+    """What is wrong with the report of one cell, as lines; none if it is right. `excess_ns`: what the program saw the call take over idle."""
     function, rule, waits = CELLS[cell]
     found = []
     for sync in report["syncs"]:
@@ -78,7 +78,9 @@ def judge(report, cell, stream):
         found += [(sync, region["count"], region["blocked_ns"]) for region in sync["regions"] if region["name"] == "cell"]
     text = "; ".join(f"{sync['rule']} x{count} {blocked / 1000:.0f} us" for sync, count, blocked in found) or "nothing"
     if stream not in waits:
-        return [f"does not wait, but the report has {text}"] if found else []
+        # What took longer for other reasons (pages of a staging buffer, a busy machine) may be told as what it took, no more.
+        wrong = [one for one in found if one[2] >= KERNEL_NS // 2 or one[2] > excess_ns + 20_000]
+        return [f"does not wait, but the report has {text}"] if wrong else []
     if len(found) != 1:
         return [f"waits by {rule}: one finding expected, the report has {text}"]
     (sync, count, blocked), faults = found[0], []
@@ -130,7 +132,8 @@ def run_once(options, cell, stream):
                 report = json.load(file)
         except (OSError, ValueError) as error:
             return [f"no report: {error}"], done.stdout.strip()
-        return judge(report, cell, stream), done.stdout.strip()
+        busy, idle = (int(one) for one in done.stdout.split())
+        return judge(report, cell, stream, (busy - idle) * 1000), done.stdout.strip()
 
 
 def main():
