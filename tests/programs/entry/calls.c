@@ -683,6 +683,46 @@ static void case_deepbind(const char *path)
 	LOOK_UP(context_function, "cuCtxGetCurrent")(&context);
 }
 
+/*
+ * Beyond the program's own calls the driver sees two questions that touch nothing: which version it
+ * is, once, and which context is current.
+ */
+static void case_nothing_injected(void)
+{
+	init_function *init = LOOK_UP(init_function, "cuInit");
+	alloc_function *alloc = LOOK_UP(alloc_function, "cuMemAlloc_v2");
+	copy_function *copy = LOOK_UP(copy_function, "cuMemcpyHtoD_v2");
+	stream_function *wait = LOOK_UP(stream_function, "cuStreamSynchronize");
+	void_function *wait_all = LOOK_UP(void_function, "cuCtxSynchronize");
+	int (*total)(void) = (int (*)(void))dlsym(driver_handle(), "fake_total");
+	CUdeviceptr pointer;
+	char byte = 0;
+
+	CHECK_EQUAL(CUDA_SUCCESS, init(0));
+	for (int i = 0; i < 100; i++) {
+		CHECK_EQUAL(CUDA_SUCCESS, alloc(&pointer, 16));
+		CHECK_EQUAL(CUDA_SUCCESS, copy(pointer, &byte, 1));
+		CHECK_EQUAL(CUDA_SUCCESS, wait(NULL));
+		CHECK_EQUAL(CUDA_SUCCESS, wait_all());
+	}
+	CHECK_EQUAL(1, fake_calls("cuDriverGetVersion"));
+	CHECK_EQUAL(1 + 400 + 1, total() - fake_calls("cuCtxGetId"));
+}
+
+static void case_per_thread(void)
+{
+	copy_function *plain = (copy_function *)look_up("cuMemcpyHtoD", 7000, 1);
+	copy_function *thread = (copy_function *)look_up("cuMemcpyHtoD", 7000, 2);
+	char byte = 0;
+
+	CHECK(plain != thread);
+	CHECK_EQUAL(CUDA_SUCCESS, plain(0x700000000000, &byte, 1));
+	for (int i = 0; i < 3; i++)
+		CHECK_EQUAL(CUDA_SUCCESS, thread(0x700000000000, &byte, 1));
+	CHECK_EQUAL(1, fake_calls("cuMemcpyHtoD_v2"));
+	CHECK_EQUAL(3, fake_calls("cuMemcpyHtoD_v2_ptds"));
+}
+
 static const struct {
 	const char *name;
 	void (*run)(void);
@@ -720,6 +760,8 @@ static const struct {
 	{"exit", case_exit, NULL},
 	{"callback", case_callback, NULL},
 	{"signal", case_signal, NULL},
+	{"nothing-injected", case_nothing_injected, NULL},
+	{"per-thread", case_per_thread, NULL},
 	{"deepbind", NULL, case_deepbind},
 };
 

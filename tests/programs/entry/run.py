@@ -479,6 +479,28 @@ def _(place):
     counts(place.process(), cuInit=1)
 
 
+@test("failure-26-context-reset")
+def _(place):
+    """A primary context that is reset and comes back with the same handle: statuses and bytes are those without the shim."""
+    plain = place.run(place.program("reset"), driver="simcuda", shim=False)[0]
+    assert plain.count("same handle 1") == 4, f"the driver did not use the handle again:\n{plain}"
+    equal(plain.count("bytes 1"), 4, "copies read back")
+    equal(place.quiet(place.program("reset"), driver="simcuda"), plain, "output")
+    counts(place.process(), cuDevicePrimaryCtxReset_v2=4, cuMemcpyDtoH_v2=4)
+
+
+@test("failure-31-nothing-injected")
+def _(place):
+    """Mode observe adds no event, wait, query or cuInit to the program's calls."""
+    place.calls("nothing-injected")
+
+
+@test("failure-37-per-thread-names")
+def _(place):
+    place.calls("per-thread")
+    counts(place.process(), cuMemcpyHtoD_v2=1, cuMemcpyHtoD_v2_ptds=3)
+
+
 @test("failure-38-missing-symbol")
 def _(place):
     """A status instead of the loader's abort."""
