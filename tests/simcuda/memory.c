@@ -123,7 +123,7 @@ uint8_t *sim_memory_translate(uint64_t address, size_t size, bool host)
 		return host && !in_device_space(address) ? (uint8_t *)address : NULL;
 	if (size > allocation->size - (address - allocation->address))
 		return NULL;
-	if (!allocation->backing)
+	if (!allocation->backing || allocation->released)
 		return NULL;
 	return allocation->backing + (address - allocation->address);
 }

@@ -321,8 +321,11 @@ struct sim_allocation {
 	uint64_t context_id;
 	struct sim_context *context;
 	struct sim_memory_pool *pool;
-	struct sim_stream *freed_on; /* pool: stream of the free, referenced */
+	uint64_t freed_on; /* pool: id of the stream of the free */
 	bool freed; /* pool: free submitted */
+	bool released; /* pool: the free has run: in the pool's hands, no access */
+	bool replaced; /* pool: taken again on the same stream before the free ran; out of the table */
+	struct sim_allocation *next; /* pool: list of its blocks */
 	bool sync_memops;
 	bool array;
 	bool imported; /* opened from another process */
