@@ -29,6 +29,17 @@ void image_extent(const struct dl_phdr_info *info, uint64_t *ret_start, uint64_t
 	*ret_end = end ? info->dlpi_addr + end : 0;
 }
 
+uint64_t image_frames(const struct dl_phdr_info *info)
+{
+	int i;
+
+	for (i = 0; i < info->dlpi_phnum; i++) {
+		if (info->dlpi_phdr[i].p_type == PT_GNU_EH_FRAME)
+			return info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
+	}
+	return 0;
+}
+
 uint32_t image_build_id_note(const uint8_t *bytes, size_t size, size_t align,
 			     uint8_t ret_id[IMAGE_BUILD_ID_MAX])
 {

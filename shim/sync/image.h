@@ -17,6 +17,9 @@ struct dl_phdr_info;
 /* First byte and first byte behind it; 0 and 0 where nothing is loaded. */
 void image_extent(const struct dl_phdr_info *info, uint64_t *ret_start, uint64_t *ret_end);
 
+/* Address of .eh_frame_hdr, the table by which unwinders search; 0 none. */
+uint64_t image_frames(const struct dl_phdr_info *info);
+
 /* Length of the build id, 0 if there is none. */
 uint32_t image_build_id(const struct dl_phdr_info *info, uint8_t ret_id[IMAGE_BUILD_ID_MAX]);
 

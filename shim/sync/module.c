@@ -122,6 +122,7 @@ static int add_image(struct dl_phdr_info *info, size_t size, void *data)
 		table->known[table->known_count++] = known;
 	}
 	range.base = known.base;
+	range.frames = image_frames(info);
 	range.id = table->known[i].id;
 	/* Sorted by address: the loader's order nearly is, so that little moves. */
 	for (i = table->live_count; i > 0 && table->live[i - 1].start > range.start; i--)
@@ -147,7 +148,7 @@ void module_scan(struct module_table *table, uint64_t generation)
 		emit_note(NOTE_LOST, "modules: too many loaded");
 }
 
-uint32_t module_find(const struct module_table *table, uint64_t address, uint64_t *ret_offset)
+const struct module_range *module_range_find(const struct module_table *table, uint64_t address)
 {
 	uint32_t low = 0, high = table->live_count, middle;
 
@@ -158,10 +159,14 @@ uint32_t module_find(const struct module_table *table, uint64_t address, uint64_
 		else
 			high = middle;
 	}
-	if (low < table->live_count && table->live[low].start <= address) {
-		*ret_offset = address - table->live[low].base;
-		return table->live[low].id;
-	}
-	*ret_offset = address;
-	return 0;
+	return low < table->live_count && table->live[low].start <= address ? &table->live[low]
+									    : NULL;
+}
+
+uint32_t module_find(const struct module_table *table, uint64_t address, uint64_t *ret_offset)
+{
+	const struct module_range *range = module_range_find(table, address);
+
+	*ret_offset = range ? address - range->base : address;
+	return range ? range->id : 0;
 }

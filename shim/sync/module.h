@@ -22,6 +22,7 @@ struct module_known {
 /* What is loaded now, by address. */
 struct module_range {
 	uint64_t start, end, base;
+	uint64_t frames; /* its .eh_frame_hdr, 0 none */
 	uint32_t id;
 };
 
@@ -38,6 +39,9 @@ uint64_t module_generation(void);
 
 /* Makes the table agree with what is loaded, if `generation` is not that of its last scan. */
 void module_scan(struct module_table *table, uint64_t generation);
+
+/* What is loaded at an address; NULL nothing. */
+const struct module_range *module_range_find(const struct module_table *table, uint64_t address);
 
 /* The module of an address, 0 if none; *ret_offset: address in the file's own numbering, or the
  * address itself. */

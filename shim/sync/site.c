@@ -3,15 +3,14 @@
  * Call sites (site.h): unwinds the calling thread, turns addresses into modules and offsets,
  * interns the result. Called by sync.c.
  *
- * Unwinding is glibc's backtrace(), that is libgcc's unwinder over the program's own call frame
- * information. It needs no frame pointers; where there is no information (assembly, generated code)
- * it ends, and the site is as deep as it got; where it does not pass our own frames the return
- * address alone is the site. It is loaded by site_prepare(), since loading allocates and takes the
- * loader's lock; before that, or where libgcc_s is missing, the return address alone is used. With
- * glibc 2.35 and later the unwinder finds tables by _dl_find_object() without a lock. Before, it
- * walks the images under the loader's list lock: held only while that list changes, never while
- * constructors run, and recursive, so that a thread inside dlopen() can get here too. No lock of
- * the shim is held then.
+ * Unwinding (unwind.c) goes over the program's own call frame information and needs no frame
+ * pointers; where there is no information (assembly, generated code) it ends, and the site is as
+ * deep as it got; where it does not pass our own frames the return address alone is the site.
+ *
+ * Locks of the loader: dl_iterate_phdr() takes the one of its list, in every glibc that we support.
+ * It is held only while the list changes, never while constructors run (that is another), and is
+ * recursive, so that a thread inside dlopen() gets here too. We do hold our own meanwhile; nobody
+ * waits for that one without end (tables_lock() gives up), so the two cannot deadlock.
  *
  * Tables live in one mapping that a forked child finds zeroed (MADV_WIPEONFORK): its record file is
  * another, with ids of its own. Where the kernel cannot do that (before 4.14) the process id is
@@ -20,7 +19,6 @@
 #include "sync/site.h"
 
 #include <errno.h>
-#include <execinfo.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -32,6 +30,7 @@
 #include "emit/emit.h"
 #include "sync/module.h"
 #include "sync/python.h"
+#include "sync/unwind.h"
 
 #define DEPTH_MAX     64
 #define OWN_FRAMES    16	      /* of the shim, above the return address, at most */
@@ -58,6 +57,7 @@ struct tables {
 	uint32_t count; /* sites, and the last id */
 	int pid;	/* owner, where the mapping is not wiped */
 	struct module_table modules;
+	struct unwind_cache unwinding;
 	struct slot slots[SLOTS];
 };
 
@@ -65,9 +65,6 @@ struct tables {
  */
 static _Atomic(struct tables *) tables_mapped;
 static bool wiped_on_fork; /* written before tables_mapped is */
-/* backtrace() may be called. Written by site_prepare() with release, after the loading; read with
- * acquire. */
-static atomic_bool prepared;
 /* Numbers the tables that this process and its ancestors had, so that a child's cache entries of
  * its parent do not match. Under the lock. */
 static uint32_t epochs;
@@ -81,17 +78,6 @@ struct cached {
 	uint32_t epoch, id;
 };
 static __thread struct cached cache[CACHE_ENTRIES] __attribute__((tls_model("initial-exec")));
-
-void site_prepare(void)
-{
-	int saved_errno = errno;
-	void *frame[2];
-
-	if (!atomic_load_explicit(&prepared, memory_order_relaxed) && backtrace(frame, 2) > 0)
-		/* Paired with the acquire in unwind(). */
-		atomic_store_explicit(&prepared, true, memory_order_release);
-	errno = saved_errno;
-}
 
 static struct tables *tables_get(void)
 {
@@ -113,6 +99,14 @@ static struct tables *tables_get(void)
 		return none;
 	}
 	return tables;
+}
+
+void site_prepare(void)
+{
+	int saved_errno = errno;
+
+	tables_get();
+	errno = saved_errno;
 }
 
 static bool tables_lock(struct tables *tables)
@@ -149,21 +143,21 @@ static void tables_unlock(struct tables *tables)
 	atomic_store_explicit(&tables->lock, 0, memory_order_release);
 }
 
-/* The program's return addresses, innermost first; at least the one given. */
-static uint32_t unwind(const void *return_address, uint64_t *ret_addresses, uint32_t depth)
+/* The program's return addresses, innermost first; at least the one given. Under the lock. */
+static uint32_t addresses_of(struct tables *tables, const void *return_address,
+			     uint64_t *ret_addresses, uint32_t depth)
 {
-	void *frames[DEPTH_MAX + OWN_FRAMES];
-	int count = 0, first, i;
+	uint64_t all[DEPTH_MAX + OWN_FRAMES];
+	uint32_t count = 0, first, kept;
 
-	/* Paired with the release in site_prepare(). */
-	if (depth > 1 && atomic_load_explicit(&prepared, memory_order_acquire))
-		count = backtrace(frames, (int)depth + OWN_FRAMES);
-	for (first = 0; first < count && frames[first] != return_address; first++)
+	if (depth > 1)
+		count = unwind(&tables->unwinding, &tables->modules, all, depth + OWN_FRAMES);
+	for (first = 0; first < count && all[first] != (uint64_t)(uintptr_t)return_address; first++)
 		;
+	kept = count - first < depth ? count - first : depth;
+	memcpy(ret_addresses, all + first, kept * sizeof(*all));
 	ret_addresses[0] = (uint64_t)(uintptr_t)return_address;
-	for (i = first + 1; i < count && (uint32_t)(i - first) < depth; i++)
-		ret_addresses[i - first] = (uint64_t)(uintptr_t)frames[i];
-	return first < count ? (uint32_t)(i - first) : 1;
+	return kept ? kept : 1;
 }
 
 static uint64_t hash_bytes(const void *bytes, size_t size)
@@ -243,7 +237,6 @@ static uint32_t take(const void *return_address, uint32_t *ret_epoch)
 
 	if (!tables)
 		return 0;
-	stack.frames = unwind(return_address, addresses, depth);
 	stack.python_frames = python_frames(stack.python, depth);
 	generation = module_generation();
 	if (!tables_lock(tables)) {
@@ -251,6 +244,7 @@ static uint32_t take(const void *return_address, uint32_t *ret_epoch)
 		return 0;
 	}
 	module_scan(&tables->modules, generation);
+	stack.frames = addresses_of(tables, return_address, addresses, depth);
 	for (i = 0; i < stack.frames; i++) {
 		stack.frame[i].module =
 			module_find(&tables->modules, addresses[i], &stack.frame[i].offset);

@@ -7,9 +7,8 @@
 
 #include <stdint.h>
 
-/* Loads what unwinding needs (glibc's backtrace() loads libgcc on its first use). Called once after
- * a successful cuInit. */
-void site_prepare(void);
+/* Makes room for the tables, so that the first site need not. Optional; any thread. */
+	void site_prepare(void);
 
 /*
  * The id of the site record for the calling thread's stack, 0 if none can be taken.

@@ -2,8 +2,10 @@
 /*
  * shim/sync/site.c and module.c over a fake emit. Arguments: the two libraries made of reload.c.
  */
+#include <alloca.h>
 #include <dlfcn.h>
 #include <errno.h>
+#include <execinfo.h>
 #include <link.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -104,15 +106,167 @@ __attribute__((noinline)) static uint32_t level(int depth)
 	return id;
 }
 
-/* Must be first. */
-static void test_before_prepare(void **state)
+/* The reference: the C library's own unwinder gives the same addresses, all the way out. */
+__attribute__((noinline)) static uint32_t compare(void)
 {
-	uint32_t id = level(3);
+	void *want[80];
+	int count = backtrace(want, 80), i, k;
+	uint32_t id = site_take(__builtin_return_address(0));
 
-	assert_int_equal(site(id)->frames, 1);
-	assert_true(lies_in(frames(id), (void *)level));
-	site_prepare();
-	site_prepare();
+	for (i = 0; i < count && want[i] != __builtin_return_address(0); i++)
+		;
+	assert_true(i < count);
+	assert_int_equal(site(id)->frames, count - i < 64 ? count - i : 64);
+	for (k = 0; k < site(id)->frames; k++)
+		assert_int_equal(address_of(&frames(id)[k]), (uintptr_t)want[i + k]);
+	AFTER;
+	return id;
+}
+
+/* A stack pointer known only by the frame pointer, and one that the compiler aligns by an
+ * expression. */
+__attribute__((noinline)) static uint32_t variable_stack(int size)
+{
+	volatile char *bytes = alloca((size_t)size);
+	uint32_t id;
+
+	bytes[0] = 1;
+	id = compare();
+	AFTER;
+	return id + bytes[0] - 1;
+}
+
+__attribute__((noinline)) static uint32_t aligned_stack(int size)
+{
+	volatile char bytes[128] __attribute__((aligned(128)));
+	volatile char *more = alloca((size_t)size);
+	uint32_t id;
+
+	bytes[size & 127] = more[0] = 1;
+	id = compare();
+	AFTER;
+	return id + bytes[size & 127] - 1;
+}
+
+static int by_sort(const void *a, const void *b)
+{
+	variable_stack(100);
+	aligned_stack(100);
+	return *(const int *)a - *(const int *)b;
+}
+
+static void on_compare(int number)
+{
+	variable_stack(10);
+	aligned_stack(30);
+}
+
+static void *compare_body(void *data)
+{
+	compare();
+	return NULL;
+}
+
+static void test_reference(void **state)
+{
+	struct sigaction action = {.sa_handler = on_compare, .sa_flags = SA_ONSTACK}, before;
+	stack_t stack = {.ss_sp = malloc(65536), .ss_size = 65536}, off = {.ss_flags = SS_DISABLE};
+	int numbers[4] = {4, 3, 2, 1}, i;
+	pthread_t thread;
+
+	config.stack_depth = 64;
+	for (i = 0; i < three; i++) { /* looked up, then remembered */
+		compare();
+		variable_stack(1000 * i);
+		aligned_stack(1000 * i);
+		qsort(numbers, 4, sizeof(int), by_sort);
+	}
+	pthread_create(&thread, NULL, compare_body, NULL);
+	pthread_join(thread, NULL);
+	/* Through a signal, on this stack and on one of its own. */
+	for (i = 0; i < 2; i++) {
+		if (i)
+			sigaltstack(&stack, NULL);
+		sigaction(SIGUSR1, &action, &before);
+		raise(SIGUSR1);
+		sigaction(SIGUSR1, &before, NULL);
+	}
+	sigaltstack(&off, NULL);
+	free(stack.ss_sp);
+	config.stack_depth = 32;
+}
+
+/* Information that lies: the frame's address comes out wrong, at unmapped memory, at no address at
+ * all. The C library's unwinder crashes here; ours stops. */
+#define LIE(name, lies)                                                                            \
+	uint32_t name(uint32_t (*callback)(void));                                                 \
+	__asm__(".text\n.globl " #name "\n.type " #name ", @function\n" #name ":\n"                \
+		"	.cfi_startproc\n"                                                                \
+		"	push %rbp\n" lies "	call *%rdi\n"                                          \
+		"	pop %rbp\n"                                                                      \
+		"	ret\n"                                                                           \
+		"	.cfi_endproc\n.size " #name ", . - " #name "\n")
+LIE(lie_missing, "");
+LIE(lie_far, ".cfi_def_cfa rsp, 0x7000000\n");
+LIE(lie_below, ".cfi_def_cfa rsp, -4096\n");
+LIE(lie_unmapped, "	mov $0x123456789000, %rbp\n.cfi_def_cfa rbp, 16\n");
+LIE(lie_null, "	xor %ebp, %ebp\n.cfi_def_cfa rbp, 0\n");
+LIE(lie_noncanonical, "	movabs $0x8000123456789abc, %rbp\n.cfi_def_cfa rbp, 16\n");
+LIE(lie_volatile, ".cfi_def_cfa rax, 16\n");
+LIE(lie_expression, ".cfi_escape 0x0f, 3, 0x06, 0x06, 0x06\n"); /* dereferences nothing */
+
+static void test_lies(void **state)
+{
+	uint32_t (*const lies[])(uint32_t(*)(void)) = {
+		lie_missing, lie_far,	       lie_below,    lie_unmapped,
+		lie_null,    lie_noncanonical, lie_volatile, lie_expression,
+	};
+	uint32_t id;
+	size_t i;
+
+	for (i = 0; i < sizeof(lies) / sizeof(*lies); i++) {
+		id = lies[i](wrapper);
+		assert_true(lies_in(frames(id), (void *)lies[i]));
+		/* At most one wrong frame more, which the report will show as it is. */
+		assert_true(site(id)->frames <= 2);
+	}
+}
+
+/* The saved frame pointer and return address of a caller overwritten while we look. */
+__attribute__((noinline, optimize("no-omit-frame-pointer"))) static uint32_t
+corrupted(uint64_t value)
+{
+	uint64_t *frame = __builtin_frame_address(0), kept[2] = {frame[0], frame[1]};
+	uint32_t id;
+
+	frame[0] = value;
+	frame[1] = value;
+	__asm__ volatile("" ::: "memory");
+	id = wrapper();
+	__asm__ volatile("" ::: "memory");
+	frame[0] = kept[0];
+	frame[1] = kept[1];
+	AFTER;
+	return id;
+}
+
+static void test_corrupted(void **state)
+{
+	static const uint64_t values[] = {0,
+					  1,
+					  0x1000,
+					  0xdeadbeef,
+					  UINT64_MAX,
+					  UINT64_C(0x7ffffffff000),
+					  UINT64_C(0x8000000000000000)};
+	uint32_t id;
+	size_t i;
+
+	for (i = 0; i < sizeof(values) / sizeof(*values); i++) {
+		id = corrupted(values[i]);
+		assert_true(lies_in(frames(id), (void *)corrupted));
+		assert_true(site(id)->frames <= 2);
+	}
 }
 
 static void test_frames(void **state)
@@ -499,7 +653,8 @@ static void test_full(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_before_prepare), cmocka_unit_test(test_frames),
+		cmocka_unit_test(test_reference),      cmocka_unit_test(test_lies),
+		cmocka_unit_test(test_corrupted),      cmocka_unit_test(test_frames),
 		cmocka_unit_test(test_interned),       cmocka_unit_test(test_depth),
 		cmocka_unit_test(test_errno),	       cmocka_unit_test(test_reload),
 		cmocka_unit_test(test_generated_code), cmocka_unit_test(test_assembly),
@@ -510,6 +665,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_cost),	       cmocka_unit_test(test_full),
 	};
 
+	site_prepare();
 	if (argc != 3)
 		return 2;
 	/* Given relative to the working folder, they are recorded absolute. */
