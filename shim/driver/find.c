@@ -11,6 +11,7 @@
 
 #include <dlfcn.h>
 #include <link.h>
+#include <sched.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -26,9 +27,8 @@ struct driver_ops driver __attribute__((visibility("hidden")));
 struct driver_image driver_image;
 
 /*
- * Address -> function number, open addressing. Written by racing finders, each slot by
- * compare-and-swap, so that two of them agree on the slots; complete before `driver_image.found` is
- * set, which is what readers check.
+ * Address -> function number + 1, open addressing. Written by racing finders, complete before
+ * `driver_image.found` is set (release), which readers check first (acquire).
  */
 #define MAP_SIZE 2048 /* power of two; at most a third full */
 
@@ -47,26 +47,23 @@ static uint32_t map_slot(const void *address)
 	return (uint32_t)((bits * UINT64_C(0x9e3779b97f4a7c15)) >> (64 - 11));
 }
 
+/* All finders add in the same order, so that each slot gets the same pair from each of them. */
 static void map_add(const void *address, uint32_t function)
 {
 	uint32_t slot = map_slot(address);
 
 	for (uint32_t tries = 0; tries < MAP_SIZE; tries++, slot = (slot + 1) % MAP_SIZE) {
 		const void *expected = NULL;
+		uint32_t none = 0;
 
-		/* The number first: a slot whose address is seen has its number (release below,
-		 * acquire in the reader). Two functions never compete for one free slot with
-		 * different numbers unless finders race, and then both are at the same function. */
-		if (__atomic_load_n(&map[slot].address, __ATOMIC_RELAXED) == address)
-			return; /* another finder, or two names of one address: the first name
-				   stands */
 		if (!__atomic_compare_exchange_n(&map[slot].address, &expected, address, false,
-						 __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {
-			if (expected == address)
-				return;
+						 __ATOMIC_RELAXED, __ATOMIC_RELAXED) &&
+		    expected != address)
 			continue;
-		}
-		__atomic_store_n(&map[slot].function, function + 1, __ATOMIC_RELEASE);
+		/* Two names of one address: the first stands. Another finder may not have come to
+		 * this store yet, so it is made here as well. */
+		__atomic_compare_exchange_n(&map[slot].function, &none, function + 1, false,
+					    __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 		return;
 	}
 }
@@ -78,12 +75,12 @@ int driver_function_at(const void *address)
 	if (!address || !__atomic_load_n(&driver_image.found, __ATOMIC_ACQUIRE))
 		return -1;
 	for (uint32_t tries = 0; tries < MAP_SIZE; tries++, slot = (slot + 1) % MAP_SIZE) {
-		const void *found = __atomic_load_n(&map[slot].address, __ATOMIC_ACQUIRE);
+		const void *found = __atomic_load_n(&map[slot].address, __ATOMIC_RELAXED);
 
 		if (!found)
 			return -1;
 		if (found == address)
-			return (int)__atomic_load_n(&map[slot].function, __ATOMIC_ACQUIRE) - 1;
+			return (int)__atomic_load_n(&map[slot].function, __ATOMIC_RELAXED) - 1;
 	}
 	return -1;
 }
@@ -175,7 +172,9 @@ bool driver_find(void)
 		__atomic_store_n(&driver_image.found, 1, __ATOMIC_RELEASE);
 		return true;
 	}
-	/* Another finder is naming it, a few instructions away from the end; this call may do
-	 * without the bounds. */
+	/* Another finder is a few instructions away from the end. Bounded: it may be this thread's
+	 * own, interrupted by a signal. */
+	for (int i = 0; i < 1000 && !__atomic_load_n(&driver_image.found, __ATOMIC_ACQUIRE); i++)
+		sched_yield();
 	return true;
 }

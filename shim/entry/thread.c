@@ -33,6 +33,7 @@ static uint32_t opened;		  /* 1: emit is open */
 static uint32_t broken;		  /* emit cannot be opened: do not try again at every call */
 static uint32_t initialised;	  /* a cuInit succeeded in this process or an ancestor */
 static uint32_t passing;	  /* forked after cuInit: calls are counted and pass through */
+static uint32_t uncounted;	  /* calls that came while their thread's first call was set up */
 static uint32_t used;	     /* a thread of this process was set up: the end is worth telling */
 static uint32_t driver_told; /* exchange: the driver's path and functions were told to emit */
 static pthread_key_t key;
@@ -217,6 +218,9 @@ bool entry_slow(uint32_t function)
 		else
 			driver_find();
 		thread->starting = 0;
+	} else if (!entry_off) {
+		/* A signal handler, in the middle of the above. */
+		__atomic_fetch_add(&uncounted, 1, __ATOMIC_RELAXED);
 	}
 	errno = saved;
 	return rooms;
@@ -278,6 +282,8 @@ CUresult entry_thunk_missing(void)
 
 void entry_finish(void)
 {
+	if (__atomic_exchange_n(&uncounted, 0, __ATOMIC_RELAXED))
+		emit_note(NOTE_LOST, "calls of signal handlers during a thread's first call");
 	/* A forked child that never called anything would end its parent's record. */
 	if (__atomic_load_n(&used, __ATOMIC_RELAXED) &&
 	    __atomic_load_n(entry_own_page(), __ATOMIC_ACQUIRE) ==

@@ -723,6 +723,21 @@ static void case_per_thread(void)
 	CHECK_EQUAL(3, fake_calls("cuMemcpyHtoD_v2_ptds"));
 }
 
+/* The driver comes with a plugin, and is nobody else's. */
+static void case_linked_plugin(const char *path)
+{
+	void *plugin = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	void *(*by_default)(void) =
+		plugin ? (void *(*)(void))dlsym(plugin, "plugin_default") : NULL;
+	int (*init)(void) = plugin ? (int (*)(void))dlsym(plugin, "plugin_init") : NULL;
+
+	CHECK(by_default && init);
+	CHECK_EQUAL(0, init());
+	CHECK(lies_in(by_default(), OURS));
+	CHECK(dlsym(RTLD_DEFAULT, "cuInit") == NULL);
+	CHECK(lies_in(dlsym(plugin, "cuInit"), OURS));
+}
+
 static const struct {
 	const char *name;
 	void (*run)(void);
@@ -762,6 +777,7 @@ static const struct {
 	{"signal", case_signal, NULL},
 	{"nothing-injected", case_nothing_injected, NULL},
 	{"per-thread", case_per_thread, NULL},
+	{"linked-plugin", NULL, case_linked_plugin},
 	{"deepbind", NULL, case_deepbind},
 };
 

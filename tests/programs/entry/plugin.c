@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * A plugin that looks the driver up; opened with RTLD_DEEPBIND its dlsym is the C library's.
+ * A plugin that looks the driver up; opened with RTLD_DEEPBIND its dlsym is the C library's. With
+ * LINKED it is linked with the driver, which is then loaded for it alone.
  */
 #include <dlfcn.h>
 
@@ -11,3 +12,22 @@ __attribute__((visibility("default"))) void *plugin_look_up(void)
 
 	return handle ? dlsym(handle, "cuInit") : (void *)0;
 }
+
+/* By RTLD_DEFAULT, which also searches what this plugin was loaded with. */
+__attribute__((visibility("default"))) void *plugin_default(void);
+void *plugin_default(void)
+{
+	void *volatile found = dlsym(RTLD_DEFAULT, "cuInit");
+
+	return found;
+}
+
+#ifdef LINKED
+int cuInit(unsigned int flags);
+
+__attribute__((visibility("default"))) int plugin_init(void);
+int plugin_init(void)
+{
+	return cuInit(0);
+}
+#endif

@@ -206,6 +206,26 @@ def _(place):
     counts(place.process(), cuMemcpyHtoD_v2=copies, cuCtxGetCurrent=others)
 
 
+@test("entry-rtld-default-in-a-plugin")
+def _(place):
+    """RTLD_DEFAULT of a plugin whose driver was loaded for it alone."""
+    place.calls("linked-plugin", place.library("entry-plugin-linked"))
+    counts(place.process(), cuInit=1)
+
+
+@test("entry-fork-without-wipe-on-fork")
+def _(place):
+    """A kernel that has no such pages: fork is still seen, and a note says what is not."""
+    status = subprocess.run([place.program("no-wipe"), "/bin/true"], check=False).returncode
+    if status == 77:
+        raise Skip("no seccomp filters here")
+    place.quiet(place.program("no-wipe"), place.program("calls"), "fork-after-init")
+    parent, child = place.processes()
+    counts(parent, cuCtxGetCurrent=10, cuInit=1)
+    counts(child, cuCtxGetCurrent=7, cuInit=1)
+    equal(parent.note("pass"), ["no wipe-on-fork pages: bare clone() is not noticed"], "notes")
+
+
 # Settings ------------------------------------------------------------------------------------------------------------------
 
 
