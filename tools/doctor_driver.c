@@ -40,7 +40,7 @@ static void ask(struct answer *answer)
 			       "libcuda.so.1 has no cuDriverGetVersion");
 		return;
 	}
-	if (dladdr(symbol, &where) && where.dli_fname)
+	if (dladdr(symbol, &where) && where.dli_fname && !realpath(where.dli_fname, answer->path))
 		(void)snprintf(answer->path, sizeof(answer->path), "%s", where.dli_fname);
 	memcpy(&get_version, &symbol, sizeof(get_version));
 	if (get_version(&answer->version))

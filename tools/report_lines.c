@@ -90,12 +90,37 @@ static void add_native(const struct lines *lines, const struct report_frame *fra
 			  frame->offset);
 }
 
+/* What every stack ends with below main() or a thread's first function says nothing about the
+ * program. */
+static bool is_start_code(const struct report_frame *frame)
+{
+	static const char *const names[] = {
+		"_start",
+		"__libc_start_main",
+		"__libc_start_main_impl",
+		"__libc_start_call_main",
+		"start_thread",
+		"clone",
+		"__clone",
+		"clone3",
+		"__clone3",
+		"__GI___clone3",
+	};
+
+	for (size_t i = 0; frame->function && i < ARRAY_SIZE(names); i++)
+		if (!strcmp(frame->function, names[i]))
+			return true;
+	return false;
+}
+
 void lines_add_site(const struct lines *lines, struct report *report, struct report_site *site,
 		    const char *indent, size_t depth)
 {
 	size_t shown = depth && site->python_count > depth ? depth : site->python_count;
+	size_t count;
 
 	report_site_symbolize(report, site);
+	count = site->frame_count;
 	for (size_t i = 0; i < shown; i++) {
 		const struct report_python_frame *frame = &site->python[i];
 		_cleanup_free_ char *file = text_printable(frame->file ? frame->file : "?", false);
@@ -110,8 +135,10 @@ void lines_add_site(const struct lines *lines, struct report *report, struct rep
 	}
 	lines_add_more(lines, indent, shown, site->python_count, "Python frame");
 
-	shown = depth && site->frame_count > depth ? depth : site->frame_count;
+	while (depth && count > 1 && is_start_code(&site->frames[count - 1]))
+		count--;
+	shown = depth && count > depth ? depth : count;
 	for (size_t i = 0; i < shown; i++)
 		add_native(lines, &site->frames[i], indent);
-	lines_add_more(lines, indent, shown, site->frame_count, "frame");
+	lines_add_more(lines, indent, shown, count, "frame");
 }

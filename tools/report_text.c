@@ -24,6 +24,17 @@ static bool is_in(const struct report_sync *sync, uint32_t class, bool allowed)
 	return sync->class == class && sync->allowed == allowed;
 }
 
+/* "4 calls, 8.30 ms"; where the host was not blocked, without the time. */
+static char *calls_and_time(const struct report_sync *sync, uint64_t count, uint64_t blocked_ns)
+{
+	char blocked[TEXT_FIGURE];
+
+	if (sync->class == WAIT_DEVICE)
+		return memory_format("%" PRIu64 " call%s", count, plural(count));
+	return memory_format("%" PRIu64 " call%s, %s", count, plural(count),
+			     text_ns(blocked_ns, blocked));
+}
+
 static void add_memory(const struct lines *lines, const struct report_sync *sync)
 {
 	for (size_t i = 0; i < sync->memory.count; i++) {
@@ -37,12 +48,11 @@ static void add_memory(const struct lines *lines, const struct report_sync *sync
 		else if (memory->source || memory->destination)
 			kinds = memory_format(
 				"%s", report_memory_kind(memory->source | memory->destination));
-		else if (memory->bytes)
-			kinds = memory_copy("no operand known");
-		else
+		else if (!memory->bytes)
 			continue;
-		lines_add(lines, LINE_PLAIN, "      memory: %s, %" PRIu64 " call%s, %s", kinds,
-			  memory->count, plural(memory->count), text_bytes(memory->bytes, bytes));
+		lines_add(lines, LINE_PLAIN, "      memory: %s%s%" PRIu64 " call%s, %s",
+			  kinds ? kinds : "", kinds ? ", " : "", memory->count,
+			  plural(memory->count), text_bytes(memory->bytes, bytes));
 	}
 }
 
@@ -55,8 +65,9 @@ static void add_waited(const struct lines *lines, const struct report *report,
 		const struct report_waited *waited = sync->waited.items[i];
 		_cleanup_free_ char *name =
 			waited->name ? text_printable(waited->name, false) : NULL;
+		_cleanup_free_ char *figures =
+			calls_and_time(sync, waited->count, waited->blocked_ns);
 		_cleanup_free_ char *stream = NULL, *process = NULL;
-		char blocked[TEXT_FIGURE];
 
 		if (waited->stream)
 			stream = memory_format("%s stream %" PRIu64,
@@ -69,12 +80,11 @@ static void add_waited(const struct lines *lines, const struct report *report,
 				  ? memory_format(" in process %" PRIu32, waited->pid)
 				  : memory_copy("");
 		lines_add(lines, LINE_PLAIN,
-			  "      waited for: %s of context %" PRIu64 "%s, %s%s%s (%s), %" PRIu64
-			  " call%s, %s",
-			  stream, waited->context, process, report_operation(waited->operation),
+			  "      %s: %s of context %" PRIu64 "%s, %s%s%s (%s), %s",
+			  sync->class == WAIT_DEVICE ? "ordered behind" : "waited for", stream,
+			  waited->context, process, report_operation(waited->operation),
 			  name ? " " : "", name ? name : "",
-			  waited->certain ? "certain" : "candidate", waited->count,
-			  plural(waited->count), text_ns(waited->blocked_ns, blocked));
+			  waited->certain ? "certain" : "candidate", figures);
 	}
 	lines_add_more(lines, "      ", shown, sync->waited.count, "candidate");
 }
@@ -86,24 +96,19 @@ static void add_uses(const struct lines *lines, struct report *report,
 
 	for (size_t i = 0; i < shown; i++) {
 		const struct report_use *use = sync->uses.items[i];
-		char blocked[TEXT_FIGURE], max[TEXT_FIGURE];
+		_cleanup_free_ char *figures = calls_and_time(sync, use->count, use->blocked_ns);
+		char max[TEXT_FIGURE];
 
 		if (!use->site) {
-			lines_add(lines, LINE_PLAIN,
-				  "      at an unknown site: %" PRIu64 " call%s, %s", use->count,
-				  plural(use->count), text_ns(use->blocked_ns, blocked));
+			lines_add(lines, LINE_PLAIN, "      at an unknown site: %s", figures);
 			continue;
 		}
 		if (sync->class == WAIT_DEVICE)
-			lines_add(lines, LINE_PLAIN,
-				  "      at site %016" PRIx64 ": %" PRIu64 " call%s", use->site->id,
-				  use->count, plural(use->count));
+			lines_add(lines, LINE_PLAIN, "      at site %016" PRIx64 ": %s",
+				  use->site->id, figures);
 		else
-			lines_add(
-				lines, LINE_PLAIN,
-				"      at site %016" PRIx64 ": %" PRIu64 " call%s, %s, longest %s",
-				use->site->id, use->count, plural(use->count),
-				text_ns(use->blocked_ns, blocked), text_ns(use->blocked_max, max));
+			lines_add(lines, LINE_PLAIN, "      at site %016" PRIx64 ": %s, longest %s",
+				  use->site->id, figures, text_ns(use->blocked_max, max));
 		lines_add_site(lines, report, use->site, "        ",
 			       lines->style->limit ? DEPTH_SHOWN : 0);
 	}
@@ -115,11 +120,10 @@ static void add_regions(const struct lines *lines, const struct report_sync *syn
 	for (size_t i = 0; i < at_most(lines, sync->regions.count, SITES_SHOWN); i++) {
 		const struct report_named *region = sync->regions.items[i];
 		_cleanup_free_ char *name = text_printable(region->name, false);
-		char blocked[TEXT_FIGURE];
+		_cleanup_free_ char *figures =
+			calls_and_time(sync, region->count, region->blocked_ns);
 
-		lines_add(lines, LINE_PLAIN, "      region: %s, %" PRIu64 " call%s, %s", name,
-			  region->count, plural(region->count),
-			  text_ns(region->blocked_ns, blocked));
+		lines_add(lines, LINE_PLAIN, "      region: %s, %s", name, figures);
 	}
 }
 
@@ -282,25 +286,26 @@ static void add_group(const struct lines *lines, struct report *report, size_t r
 		const struct report_sync *sync = report->syncs.items[i];
 		_cleanup_free_ char *rule = text_printable(sync->rule, false);
 		_cleanup_free_ char *function = text_printable(sync->function, false);
-		char blocked[TEXT_FIGURE];
 
 		if (!is_in(sync, class, allowed) ||
 		    (group->function && strcmp(group->function, sync->function)))
 			continue;
 		if (group->function) {
-			lines_add(lines, LINE_PLAIN, "      %s: %" PRIu64 " call%s, %s", rule,
-				  sync->count, plural(sync->count),
-				  text_ns(sync->blocked_ns, blocked));
+			_cleanup_free_ char *figures =
+				calls_and_time(sync, sync->count, sync->blocked_ns);
+
+			lines_add(lines, LINE_PLAIN, "      %s: %s", rule, figures);
 			continue;
 		}
 		for (size_t k = 0; k < sync->uses.count; k++) {
 			const struct report_use *use = sync->uses.items[k];
 
+			_cleanup_free_ char *figures =
+				calls_and_time(sync, use->count, use->blocked_ns);
+
 			if (use->site == group->site)
-				lines_add(lines, LINE_PLAIN,
-					  "      %s in %s: %" PRIu64 " call%s, %s", rule, function,
-					  use->count, plural(use->count),
-					  text_ns(use->blocked_ns, blocked));
+				lines_add(lines, LINE_PLAIN, "      %s in %s: %s", rule, function,
+					  figures);
 		}
 	}
 }
@@ -377,9 +382,7 @@ static void add_summary(const struct lines *lines, const struct report *report)
 			count += sync->count;
 	}
 	if (!report->calls)
-		lines_add(lines, LINE_STRONG,
-			  "slipstream: no call of the CUDA driver was seen in %zu process%s",
-			  report->process_count, report->process_count == 1 ? "" : "es");
+		lines_add(lines, LINE_STRONG, "slipstream: no call of the CUDA driver was seen");
 	else
 		lines_add(lines, LINE_STRONG,
 			  "slipstream: %" PRIu64

@@ -79,21 +79,21 @@ static void add_notes(const struct lines *lines, const struct report *report)
 	lines_add_more(lines, "  ", shown, report->notes.count, "note");
 }
 
+/* One line: what is known to be the reason, or the likely ones. */
 static void add_nothing_seen(const struct lines *lines, const struct report *report)
 {
 	if (report->calls)
 		return;
-	if (!report->process_count)
-		lines_add(lines, LINE_PLAIN,
-			  "  likely: the program never loaded libslipstream.so, or was ended "
-			  "before it "
-			  "could record (see slipstream doctor)");
-	else
-		lines_add(lines, LINE_PLAIN,
-			  "  likely: it uses no CUDA, found no libcuda.so.1, or reaches it by a "
-			  "way that "
-			  "cannot be seen (RTLD_DEEPBIND, dlmopen, a child with a cleared "
-			  "environment)");
+	if (report->blind.count) {
+		_cleanup_free_ char *text = text_printable(report->blind.items[0], false);
+
+		lines_add(lines, LINE_PLAIN, "  likely: %s", text);
+		return;
+	}
+	lines_add(lines, LINE_PLAIN,
+		  "  likely: it uses no CUDA, found no libcuda.so.1, or reaches it by a way that "
+		  "cannot "
+		  "be seen (RTLD_DEEPBIND, dlmopen, a child with a cleared environment)");
 }
 
 void lines_add_coverage(const struct lines *lines, const struct report *report)

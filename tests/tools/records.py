@@ -17,7 +17,7 @@ class Records:
     """One file. Methods return the id that later records name."""
 
     def __init__(self, pid=GONE_PID, start=1000000000, end=1100000000, parent=1, state=EXITED, forked=0, exe="/usr/bin/demo",
-                 command="demo --fast", config="SLIPSTREAM_MODE=observe\nSLIPSTREAM_THRESHOLD=5us\n",
+                 command="demo --fast", config="MODE=observe\nTHRESHOLD=5000ns\n",
                  driver="/usr/lib/libcuda.so.1", driver_version=13000, dropped=0, version=1, magic=MAGIC):
         self.data = bytearray()
         self.strings = {}

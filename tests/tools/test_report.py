@@ -138,14 +138,14 @@ class Merge(Report):
 
     def test_order_of_files_does_not_matter(self):
         for i in range(5):
-            records.sample(pid=records.GONE_PID + i, start=1000000000 + i, config="SLIPSTREAM_MODE=%d\n" % i).write(
+            records.sample(pid=records.GONE_PID + i, start=1000000000 + i, config="MODE=%d\n" % i).write(
                 self.path("%d.slip" % i))
         paths = [self.path("%d.slip" % i) for i in range(5)]
         self.json(*paths)
         first = self.raw
         self.json(*paths[::-1])
         self.assertEqual(self.raw, first)
-        self.assertEqual(json.loads(first)["config"], {"SLIPSTREAM_MODE": "0"})
+        self.assertEqual(json.loads(first)["config"], {"MODE": "0"})
 
     def test_other_build_id_is_another_site(self):
         ids = []

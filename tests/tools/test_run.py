@@ -216,7 +216,7 @@ class Records(Run):
         result = self.run_tool("true", environment={"FAKE_RECORD": "/nonexistent"})
         self.assertEqual(result.returncode, 0)
         lines = result.stderr.splitlines()
-        self.assertEqual(lines[0], "slipstream: no call of the CUDA driver was seen in 0 processes")
+        self.assertEqual(lines[0], "slipstream: no call of the CUDA driver was seen")
         self.assertEqual(sum("likely:" in line for line in lines), 1, lines)
 
 
