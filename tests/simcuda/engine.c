@@ -272,6 +272,8 @@ static bool condition_holds(const struct sim_operation *operation)
 {
 	if (operation->context->sticky)
 		return true;
+	if (operation->work.kind == SIM_EVENT_WAIT)
+		return sim_ipc_mark_done(&operation->work);
 	if (operation->work.kind == SIM_VALUE_WAIT)
 		return value_holds(&operation->work.value);
 	return sim_kernel_ready(&operation->work);
@@ -297,6 +299,8 @@ static void finish(struct sim_operation *operation)
 			break;
 		}
 	}
+	if (operation->work.kind == SIM_EVENT_RECORD && operation->work.mark)
+		sim_ipc_mark(&operation->work);
 	if (result && !context->sticky)
 		context->sticky = result;
 	complete(operation);
@@ -323,6 +327,9 @@ static void start(struct sim_operation *operation)
 		break;
 	case SIM_VALUE_WAIT:
 		operation->polls = true;
+		break;
+	case SIM_EVENT_WAIT:
+		operation->polls = operation->work.mark != NULL;
 		break;
 	default:
 		break;

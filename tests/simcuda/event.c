@@ -31,6 +31,13 @@ CUresult impl_cuEventCreate(CUevent *phEvent, unsigned int Flags)
 	event->flags = Flags;
 	event->context = context;
 	event->context_id = context->object.id;
+	if (Flags & CU_EVENT_INTERPROCESS) {
+		result = sim_ipc_event_open(event);
+		if (result) {
+			sim_object_free(event);
+			return result;
+		}
+	}
 	*phEvent = (CUevent)event;
 	return CUDA_SUCCESS;
 }
@@ -72,13 +79,13 @@ CUresult impl_cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned 
 		return sim_capture_record(stream, event, flags & CU_EVENT_RECORD_EXTERNAL);
 	if (flags & CU_EVENT_RECORD_EXTERNAL)
 		return CUDA_ERROR_INVALID_VALUE;
+	sim_ipc_event_record(event, &work);
 	result = sim_submit(stream, &work, &operation);
 	if (result)
 		return result;
 	sim_event_uncapture(event);
 	sim_operation_put(event->record);
 	event->record = operation;
-	sim_ipc_event_recorded(event);
 	return CUDA_SUCCESS;
 }
 

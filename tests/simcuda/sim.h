@@ -175,6 +175,8 @@ struct sim_work {
 		struct sim_graph *child;
 		uint64_t address;
 	};
+	struct sim_ipc_event *mark; /* event record or wait: counters shared with other processes, and the number there */
+	uint64_t mark_number;
 	uint8_t *bytes; /* owned: kernel parameters, or the staged source of a pageable copy; value batch */
 	size_t byte_count;
 };
@@ -387,7 +389,10 @@ void sim_modules_release(struct sim_context *context);
 
 /* ---- events shared between processes (ipc.c) ---- */
 
-void sim_ipc_event_recorded(struct sim_event *event);
+CUresult sim_ipc_event_open(struct sim_event *event);
+void sim_ipc_event_record(struct sim_event *event, struct sim_work *work);
+void sim_ipc_mark(const struct sim_work *work);
+bool sim_ipc_mark_done(const struct sim_work *work);
 CUresult sim_ipc_event_wait(struct sim_stream *stream, struct sim_event *event);
 bool sim_ipc_event_done(struct sim_event *event);
 void sim_ipc_event_synchronize(struct sim_event *event);
