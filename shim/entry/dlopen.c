@@ -15,7 +15,7 @@ static void *real_dlopen, *real_dlmopen;
 
 static void note(const char *how, const char *file)
 {
-	char text[240];
+	char text[300];
 	int saved = errno;
 
 	snprintf(text, sizeof(text), "%s: %.200s", how, file);
@@ -24,14 +24,14 @@ static void note(const char *how, const char *file)
 	errno = saved;
 }
 
-struct hook_answer entry_dlopen(const char *file, int flags)
+HOOK_EARLY struct hook_answer entry_dlopen(const char *file, int flags)
 {
 	if (entry_unlikely(flags & RTLD_DEEPBIND) && file)
 		note("opened with RTLD_DEEPBIND, its calls may pass us by", file);
 	return (struct hook_answer){hook_real(&real_dlopen, "dlopen"), 1};
 }
 
-struct hook_answer entry_dlmopen(long space, const char *file, int flags)
+HOOK_EARLY struct hook_answer entry_dlmopen(long space, const char *file, int flags)
 {
 	if (space != LM_ID_BASE && file)
 		note("opened in another namespace, its calls pass us by", file);

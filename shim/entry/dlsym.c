@@ -35,7 +35,7 @@ static void *no_function(void)
 	return NULL;
 }
 
-void *hook_real(void **cache, const char *name)
+HOOK_EARLY void *hook_real(void **cache, const char *name)
 {
 	/* The base version of each processor that this may be built for, then later ones; see
 	 * glibc's abilists. */
@@ -154,22 +154,17 @@ static void note_second_driver(const void *address)
 		emit_note(NOTE_SECOND_DRIVER, info.dli_fname);
 }
 
-struct hook_answer entry_dlsym(void *handle, const char *name, const void *caller)
+/* A name of the driver's, or one that may be. */
+static struct hook_answer answer_driver_name(void *handle, const char *name, const void *caller,
+					     int function)
 {
 	const struct hook_answer untouched = {real_dlsym(), 1};
-	int function, saved;
+	int saved = errno;
 	void *address;
 
-	function = entry_function(name);
-	if (function < 0 && entry_likely(!entry_looks_like_driver_name(name))) {
-		if (entry_unlikely(name && entry_same_name(name, "dlsym")))
-			return answer_dlsym(handle);
-		return untouched;
-	}
-	saved = errno;
 	entry_setup();
-	driver_find(); /* first: the real look-up below then leaves dlerror()'s state as the program
-			  expects it */
+	/* First: the real look-up then leaves dlerror()'s state as the program expects it. */
+	driver_find();
 	errno = saved;
 	if (driver_contains(caller))
 		return untouched; /* the driver looks itself up (WSL) */
@@ -190,4 +185,15 @@ struct hook_answer entry_dlsym(void *handle, const char *name, const void *calle
 			note_second_driver(address);
 	}
 	return (struct hook_answer){address, 0};
+}
+
+HOOK_EARLY struct hook_answer entry_dlsym(void *handle, const char *name, const void *caller)
+{
+	int function = entry_function(name);
+
+	if (entry_unlikely(function >= 0) || entry_looks_like_driver_name(name))
+		return answer_driver_name(handle, name, caller, function);
+	if (entry_unlikely(name && entry_same_name(name, "dlsym")))
+		return answer_dlsym(handle);
+	return (struct hook_answer){hook_real(&real, "dlsym"), 1};
 }

@@ -7,6 +7,12 @@
 
 #include <stdint.h>
 
+/*
+ * What runs for every look-up of the process runs while a sanitizer's runtime looks up its own
+ * functions, too, before any instrumented code may.
+ */
+#define HOOK_EARLY __attribute__((no_sanitize("address", "thread", "undefined")))
+
 /* Returned in rax and rdx. */
 struct hook_answer {
 	void *address;

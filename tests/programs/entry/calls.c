@@ -520,7 +520,7 @@ static void case_vfork(void)
 	current(&context);
 }
 
-static volatile int stop;
+static int stop;
 
 static void *busy(void *data)
 {
@@ -529,7 +529,7 @@ static void *busy(void *data)
 	CUcontext context;
 	char byte = 0;
 
-	while (!stop) {
+	while (!__atomic_load_n(&stop, __ATOMIC_RELAXED)) {
 		current(&context);
 		copy(0x700000000000, &byte, 1);
 	}
@@ -556,7 +556,7 @@ static void case_fork_busy(void)
 		}
 		wait_for(pid);
 	}
-	stop = 1;
+	__atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
 	for (int i = 0; i < 4; i++)
 		pthread_join(threads[i], NULL);
 }
@@ -647,7 +647,7 @@ static void *send_signals(void *data)
 {
 	pthread_t target = *(pthread_t *)data;
 
-	while (!stop) {
+	while (!__atomic_load_n(&stop, __ATOMIC_RELAXED)) {
 		pthread_kill(target, SIGUSR1);
 		usleep(200);
 	}
@@ -666,7 +666,7 @@ static void case_signal(void)
 	CHECK_EQUAL(0, pthread_create(&thread, NULL, send_signals, &self));
 	while (signalled < 500)
 		copy(0x700000000000, &byte, 1);
-	stop = 1;
+	__atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
 	pthread_join(thread, NULL);
 	printf("%d %d\n", fake_calls("cuMemcpyHtoD_v2"), fake_calls("cuCtxGetCurrent"));
 }
