@@ -52,7 +52,9 @@ static int copy_probed(struct reader *reader, void *ret_bytes, uint64_t address,
 			return -EFAULT;
 		*known = page;
 	}
-	memcpy(ret_bytes, (const void *)(uintptr_t)address, size);
+	/* Not memcpy(): in a program with the address sanitizer that is its own, which ends the
+	 * program when we read a little past an object. */
+	__asm__ volatile("rep movsb" : "+D"(ret_bytes), "+S"(address), "+c"(size) : : "memory");
 	return 0;
 }
 

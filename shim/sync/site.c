@@ -19,11 +19,12 @@
 #include "sync/site.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "config.h"
@@ -36,7 +37,8 @@
 #define OWN_FRAMES    16	      /* of the shim, above the return address, at most */
 #define SITES_MAX     (64 * 1024)     /* interned in one process */
 #define SLOTS	      (2 * SITES_MAX) /* half full at most; a power of two */
-#define SPINS	      20000	      /* before another thread's hold is given up on */
+#define SPINS	      200	      /* for another thread, before sleeping */
+#define SLEEPS	      400	      /* of 50 us, before it is given up on */
 #define CACHE_ENTRIES 32	      /* a power of two */
 
 struct slot {
@@ -46,7 +48,7 @@ struct slot {
 
 /*
  * All under `lock`, a word of its own: a pthread mutex would be inherited locked by a forked child
- * and could not be given up on. A thread that does not get it within SPINS goes without a site:
+ * and could not be given up on. A thread that does not get it in some 30 ms goes without a site:
  * whoever holds it may be stopped, or be waiting for a loader lock that we are called under.
  */
 struct tables {
@@ -118,17 +120,19 @@ static bool tables_lock(struct tables *tables)
 		 */
 		memset(tables, 0, sizeof(*tables));
 	}
-	for (spins = 0; spins < SPINS; spins++) {
+	for (spins = 0; spins < SPINS + SLEEPS; spins++) {
 		expected = 0;
 		/* Paired with the release in tables_unlock(). */
 		if (atomic_compare_exchange_weak_explicit(&tables->lock, &expected, 1,
 							  memory_order_acquire,
 							  memory_order_relaxed))
 			break;
-		if (spins % 64 == 63)
-			sched_yield();
+		if (spins >= SPINS) {
+			/* Not nanosleep(): that is a place where a thread can be cancelled. */
+			syscall(SYS_nanosleep, &(struct timespec){0, 50 * 1000}, NULL);
+		}
 	}
-	if (spins == SPINS)
+	if (spins == SPINS + SLEEPS)
 		return false;
 	if (!atomic_load_explicit(&tables->epoch, memory_order_relaxed)) {
 		atomic_store_explicit(&tables->epoch, ++epochs, memory_order_relaxed);

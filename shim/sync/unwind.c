@@ -2,11 +2,12 @@
 /*
  * The unwinder (unwind.h). Called by site.c.
  *
- * Why not libgcc's: it reads through whatever address wrong information gives it (hand-written
- * assembly often has some), and crashes the program; it must be loaded, which allocates; and it
- * takes four times as long. This one reads stack and tables by the fault-proof reader, remembers
- * what it found for each place in the code, and knows the modules already. It does not know tables
- * registered at run time by code generators: their frames end the stack.
+ * Why not libgcc's, behind backtrace(): it reads through whatever address wrong information gives
+ * it (hand-written assembly often has some), and crashes the program; it must be loaded, which
+ * allocates; and it takes nearly three times as long (measured: 3.9 against 1.4 us at 10 frames).
+ * This one reads stack and tables by the fault-proof reader, remembers what it found for each place
+ * in the code, and knows the modules already. It does not know tables registered at run time by
+ * code generators: their frames end the stack.
  *
  * x86-64 only. Read: the search table .eh_frame_hdr, .eh_frame, DWARF's call frame instructions.
  * Registers that a called function may change are not tracked; what depends on them ends the stack.
@@ -129,6 +130,11 @@ struct description {
 	uint64_t start; /* of the function */
 };
 
+static int64_t scaled(uint64_t number, const struct description *description)
+{
+	return (int64_t)(number * (uint64_t)description->data_factor);
+}
+
 /* Runs instructions until the row for `pc` is reached. False: not understood. */
 static bool execute(struct bytes program, const struct description *description, uint64_t pc,
 		    const struct row *initial, struct row *row)
@@ -159,22 +165,22 @@ static bool execute(struct bytes program, const struct description *description,
 			break;
 		case DW_CFA_offset:
 			set(row, code & 0x3f, AT_OFFSET,
-			    (int64_t)take_unsigned(&program) * description->data_factor, 0);
+			    scaled(take_unsigned(&program), description), 0);
 			break;
 		case DW_CFA_offset_extended:
 			number = take_unsigned(&program);
-			set(row, number, AT_OFFSET,
-			    (int64_t)take_unsigned(&program) * description->data_factor, 0);
+			set(row, number, AT_OFFSET, scaled(take_unsigned(&program), description),
+			    0);
 			break;
 		case DW_CFA_offset_extended_sf:
 			number = take_unsigned(&program);
 			set(row, number, AT_OFFSET,
-			    take_signed(&program) * description->data_factor, 0);
+			    scaled((uint64_t)take_signed(&program), description), 0);
 			break;
 		case DW_CFA_val_offset:
 			number = take_unsigned(&program);
-			set(row, number, IS_OFFSET,
-			    (int64_t)take_unsigned(&program) * description->data_factor, 0);
+			set(row, number, IS_OFFSET, scaled(take_unsigned(&program), description),
+			    0);
 			break;
 		case DW_CFA_restore:
 		case DW_CFA_restore_extended:
@@ -213,7 +219,7 @@ static bool execute(struct bytes program, const struct description *description,
 		case DW_CFA_def_cfa_sf:
 			number = take_unsigned(&program);
 			row->base = number < sizeof(tracked) ? (uint8_t)number : 0;
-			row->offset = take_signed(&program) * description->data_factor;
+			row->offset = scaled((uint64_t)take_signed(&program), description);
 			break;
 		case DW_CFA_def_cfa_register:
 			number = take_unsigned(&program);
@@ -223,7 +229,7 @@ static bool execute(struct bytes program, const struct description *description,
 			row->offset = (int64_t)take_unsigned(&program);
 			break;
 		case DW_CFA_def_cfa_offset_sf:
-			row->offset = take_signed(&program) * description->data_factor;
+			row->offset = scaled((uint64_t)take_signed(&program), description);
 			break;
 		case DW_CFA_def_cfa_expression:
 			size = take_unsigned(&program);
@@ -366,6 +372,33 @@ static bool read_common(struct bytes *entry, struct description *description)
 	return !entry->bad;
 }
 
+/*
+ * The row of `pc` from a function's entry and the common one it refers to, both without their
+ * lengths, both of 4 bytes at least. `description` comes with the function's start. False: nothing
+ * about this place, or not understood.
+ */
+static bool describe(const uint8_t *common, size_t common_size, const uint8_t *own, size_t own_size,
+		     uint64_t pc, struct description *description, struct row *ret_row)
+{
+	struct bytes first = {common, common + common_size, false};
+	struct bytes entry = {own, own + own_size, false};
+	struct row initial = {.base = 0};
+	size_t size;
+
+	if (!read_common(&first, description) ||
+	    !execute(first, description, UINT64_MAX, NULL, &initial))
+		return false;
+	take(&entry, 4);
+	size = (description->encoding & 7) == 3 ? 4 : (description->encoding & 7) == 2 ? 2 : 8;
+	skip(&entry, size);
+	/* Past its end: a place between functions, without information. */
+	if (pc - description->start >= take(&entry, size))
+		return false;
+	skip(&entry, take_unsigned(&entry));
+	*ret_row = initial;
+	return !entry.bad && execute(entry, description, pc, &initial, ret_row);
+}
+
 /* The function's entry by the search table; its address, 0 if there is none. */
 static uint64_t find_entry(struct reader *reader, const struct module_range *module, uint64_t pc,
 			   uint64_t *ret_start)
@@ -463,37 +496,20 @@ static bool step_slowly(struct unwind_cache *cache, struct reader *reader,
 {
 	uint8_t *own = cache->entry, *common = cache->common;
 	struct description description = {.encoding = 0};
-	struct row initial = {.base = 0}, row;
 	struct frame caller = {.known = 0};
-	uint64_t at, base, size;
+	size_t size, common_size;
+	uint64_t at, base;
+	struct row row;
 	uint32_t back;
-	struct bytes entry;
 	int i;
 
 	at = find_entry(reader, module, pc, &description.start);
 	size = at ? read_entry(reader, at, own) : 0;
 	if (!size)
 		return false;
-	entry = (struct bytes){own, own + size, false};
-	back = (uint32_t)take(&entry, 4);
-	size = back ? read_entry(reader, at + 4 - back, common) : 0;
-	if (!size)
-		return false;
-	{
-		struct bytes first = {common, common + size, false};
-
-		if (!read_common(&first, &description) ||
-		    !execute(first, &description, UINT64_MAX, NULL, &initial))
-			return false;
-	}
-	size = (description.encoding & 7) == 3 ? 4 : (description.encoding & 7) == 2 ? 2 : 8;
-	skip(&entry, size);
-	/* Past its end: a place between functions, without information. */
-	if (pc - description.start >= take(&entry, size))
-		return false;
-	skip(&entry, take_unsigned(&entry));
-	row = initial;
-	if (entry.bad || !execute(entry, &description, pc, &initial, &row))
+	memcpy(&back, own, sizeof(back));
+	common_size = back ? read_entry(reader, at + 4 - back, common) : 0;
+	if (!common_size || !describe(common, common_size, own, size, pc, &description, &row))
 		return false;
 	if (row.base == 255) {
 		if (!evaluate(reader, frame, row.expression, row.length, false, 0, &base))

@@ -2,6 +2,7 @@
 /*
  * What frames.py calls through ctypes: python_frames() over the fake emit, its answer as text.
  */
+#include <execinfo.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -24,6 +25,7 @@ uint32_t probe_notes(const char *text);
 uint32_t probe_site(void);
 uint32_t probe_site_cached(void);
 double probe_cost(uint32_t max, uint32_t rounds);
+int probe_compare(void);
 
 EXPORT void probe_python(int on)
 {
@@ -68,6 +70,31 @@ EXPORT uint32_t probe_site(void)
 EXPORT uint32_t probe_site_cached(void)
 {
 	return site_take_cached(__builtin_return_address(0), __builtin_frame_address(0));
+}
+
+/* Frames of a site that are as the C library's unwinder gives them; below 0: how it differs. */
+EXPORT int probe_compare(void)
+{
+	const struct record_site *site;
+	const struct record_frame *frames;
+	const struct record_module *module;
+	void *want[80];
+	int count = backtrace(want, 80), i, k;
+	uint32_t id = site_take(__builtin_return_address(0));
+
+	for (i = 0; i < count && want[i] != __builtin_return_address(0); i++)
+		;
+	site = id ? (const void *)fake_record(RECORD_SITE, id - 1) : NULL;
+	if (!site || i == count || site->id != id)
+		return -1;
+	frames = (const void *)(site + 1);
+	for (k = 0; k < site->frames; k++) {
+		module = (const void *)fake_record(RECORD_MODULE, frames[k].module - 1);
+		if (!module || i + k >= count ||
+		    frames[k].offset + module->base != (uint64_t)(uintptr_t)want[i + k])
+			return -100 - k;
+	}
+	return k == count - i || k == (int)config.stack_depth ? k : -1000 - k;
 }
 
 EXPORT double probe_cost(uint32_t max, uint32_t rounds)
