@@ -16,4 +16,7 @@ void coverage_find_reasons(struct report *report);
  * NOTE_EXPORT_TABLE. */
 const char *coverage_table_name(const char *id);
 
+/* The note tells of a function that was handed out without wrapper, but whose calls are counted. */
+bool coverage_is_idle_handout(const struct report *report, const struct report_note *note);
+
 #endif

@@ -60,23 +60,39 @@ static const char *note_words(uint32_t code)
 	return code < ARRAY_SIZE(words) && words[code] ? words[code] : "note";
 }
 
+static void add_note(const struct lines *lines, const struct report_note *note)
+{
+	const char *table =
+		note->code == NOTE_EXPORT_TABLE ? coverage_table_name(note->text) : NULL;
+	_cleanup_free_ char *text = text_printable(note->text, false);
+
+	lines_add(lines, LINE_PLAIN, "  %s: %s%s%s%s (%" PRIu64 "x)", note_words(note->code), text,
+		  table ? " (" : "", table ? table : "", table ? ")" : "", note->count);
+}
+
+/* A CUDA runtime asks for dozens of graphics functions at its start: one line for all of those. */
 static void add_notes(const struct lines *lines, const struct report *report)
 {
-	size_t shown = report->notes.count;
+	size_t limit = lines->style->limit, shown = 0, all = 0, counted = 0;
 
-	if (lines->style->limit && shown > lines->style->limit)
-		shown = lines->style->limit;
-	for (size_t i = 0; i < shown; i++) {
+	for (size_t i = 0; i < report->notes.count; i++) {
 		const struct report_note *note = report->notes.items[i];
-		const char *table =
-			note->code == NOTE_EXPORT_TABLE ? coverage_table_name(note->text) : NULL;
-		_cleanup_free_ char *text = text_printable(note->text, false);
 
-		lines_add(lines, LINE_PLAIN, "  %s: %s%s%s%s (%" PRIu64 "x)",
-			  note_words(note->code), text, table ? " (" : "", table ? table : "",
-			  table ? ")" : "", note->count);
+		if (limit && coverage_is_idle_handout(report, note)) {
+			counted++;
+			continue;
+		}
+		all++;
+		if (limit && shown == limit)
+			continue;
+		add_note(lines, note);
+		shown++;
 	}
-	lines_add_more(lines, "  ", shown, report->notes.count, "note");
+	lines_add_more(lines, "  ", shown, all, "note");
+	if (counted)
+		lines_add(lines, LINE_PLAIN,
+			  "  handed out without wrapper, their calls being counted: %zu function%s",
+			  counted, plural(counted));
 }
 
 /* One line: what is known to be the reason, or the likely ones. */

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <limits.h>
 
+#include "calibrate/table.h"
 #include "command.h"
 #include "memory.h"
 #include "run.h"
@@ -109,6 +110,15 @@ static void check_file(const struct setting *setting, const char *name, const ch
 		return;
 	if (access(path, R_OK) < 0)
 		command_fail(EXIT_RUN, "%s: %s: %s", name, path, strerror(errno));
+	/* In a started program the library could only ignore a bad table. */
+	if (!strcmp(setting->variable, "CALIBRATION")) {
+		struct table table = {0};
+
+		table_speaker = command_name;
+		if (table_read(&table, path, 0))
+			exit(EXIT_RUN);
+		table_done(&table);
+	}
 }
 
 static void check(const struct setting *setting, const char *name, const char *value)

@@ -122,6 +122,26 @@ class Merge(Report):
             self.assertEqual((code, text, coverage["inconclusive"]), (code, text, inconclusive))
             self.assertEqual(len(coverage["reasons"]), inconclusive)
 
+    def test_counted_functions_without_wrapper(self):
+        """Handed out is no doubt as long as nobody calls them; a forked child of a CUDA process cannot wait."""
+        r = records.sample()
+        names = ["cuGL%d" % i for i in range(30)]
+        for name in names:
+            r.function(name, wrapped=False, handed_out=1)
+            r.note(1, name)
+        r.note(4, "forked after cuInit")
+        r.write(self.path("1-1.slip"))
+        coverage = self.json()["coverage"]
+        self.assertEqual((coverage["inconclusive"], coverage["reasons"]), (False, []))
+        self.assertEqual(len(coverage["handed_out_unwrapped"]), 30)
+        text = self.text()
+        self.assertIn("  handed out without wrapper, their calls being counted: 30 functions\n", text)
+        self.assertNotIn("cuGL7", text)
+        self.assertIn("  handed out without wrapper: cuGL7 (1x)\n", self.text("--limit=0"))
+        r.counters([0] * 8 + [1], thunks=True)
+        r.write(self.path("1-1.slip"))
+        self.assertEqual(self.json()["coverage"]["reasons"], ["unwrapped function called: cuGL1 (1 calls)"])
+
     def test_same_sites_of_two_processes_are_one(self):
         records.sample().write(self.path("1-1.slip"))
         one = self.json()

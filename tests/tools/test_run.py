@@ -22,6 +22,14 @@ FAKE = os.path.realpath(os.environ["FAKE_LIBRARY"])
 CC = os.environ.get("CC_FOR_TESTS", "cc")
 
 
+def calibration_table(*lines):
+    text = "".join(line + "\n" for line in ("slipstream-calibration 1", *lines))
+    checksum = 0xCBF29CE484222325
+    for byte in text.encode():
+        checksum = (checksum ^ byte) * 0x100000001B3 % 2 ** 64
+    return text + "checksum %016x\n" % checksum
+
+
 class Run(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
@@ -393,7 +401,8 @@ class Preload(Run):
 
     def test_options_become_variables(self):
         table = self.path("table")
-        open(table, "w").close()
+        with open(table, "w") as file:
+            file.write(calibration_table("idle cuMemFree_v2 device none 12 47000"))
         result = self.run_tool("--mode=off", "--attribute", "--python=off", "--stack=7", "--threshold=3ms",
                                "--calibration=table", "sh", "-c", "env | grep ^SLIPSTREAM_ | grep -v OUT= | sort",
                                cwd=self.folder.name)
@@ -493,6 +502,15 @@ class BadInput(Run):
                                 (["", "true"], "No such file or directory")):
             status = 127 if arguments and not arguments[0] else 125
             self.assert_one_line(self.run_tool(*arguments), status, text)
+
+    def test_bad_calibration_table(self):
+        good = calibration_table("idle cuMemFree_v2 device none 12 47000")
+        for text in ("", "nonsense\n", good[:-5], good.replace("47000", "47001"), good.replace("calibration 1", "calibration 9")):
+            with open(self.path("table"), "w") as file:
+                file.write(text)
+            self.assert_one_line(self.run_tool("--calibration", self.path("table"), "true"), 125, self.path("table") + ": ")
+            self.assert_one_line(self.run_tool("true", environment={"SLIPSTREAM_CALIBRATION": self.path("table")}), 125,
+                                 self.path("table") + ": ")
 
     def test_control_characters_do_not_reach_the_terminal(self):
         self.assert_one_line(self.run_tool("\x1b[31mred\n"), 127, "\\x1b[31mred\\x0a: No such file")

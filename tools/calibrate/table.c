@@ -12,6 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
+const char *table_speaker = "slipstream calibrate";
+
 void table_done(struct table *table)
 {
 	for (size_t i = 0; i < table->count; i++)
@@ -87,7 +89,7 @@ int table_write(const struct table *table, const char *path)
 
 static int refuse(const char *path, const char *fault)
 {
-	fprintf(stderr, "slipstream calibrate: %s: %s\n", path, fault);
+	fprintf(stderr, "%s: %s: %s\n", table_speaker, path, fault);
 	return -EINVAL;
 }
 
@@ -104,7 +106,7 @@ int table_read(struct table *ret_table, const char *path, int partial)
 	file = fopen(path, "re");
 	if (!file) {
 		r = -errno;
-		fprintf(stderr, "slipstream calibrate: %s: %s\n", path, strerror(errno));
+		fprintf(stderr, "%s: %s: %s\n", table_speaker, path, strerror(errno));
 		return r;
 	}
 	while (!r && (length = getline(&line, &room, file)) > 0) {

@@ -10,6 +10,8 @@
 
 #define TABLE_FIRST_LINE "slipstream-calibration 1"
 
+extern const char *table_speaker; /* whose complaints these are; `slipstream run` reads tables too */
+
 struct table {
 	char **line; /* without newlines, without the checksum */
 	size_t count;
