@@ -13,6 +13,9 @@
 #include "cells.h"
 #include "gpu.h"
 
+/* ns: a call not back by then waits for the gate, even on a busy machine. */
+#define GATE_WAIT UINT64_C(100000000)
+
 #define TRY(call)                                                                                  \
 	do {                                                                                       \
 		CUresult result_ = (call);                                                         \
@@ -215,7 +218,7 @@ CUresult cell_gate(struct bench *bench, const struct cell *cell, enum bench_stre
 		bench_open_gate(bench);
 		return CUDA_ERROR_OPERATING_SYSTEM;
 	}
-	ret_gate->blocks = !wait_done(&call, 30000000);
+	ret_gate->blocks = !wait_done(&call, GATE_WAIT);
 	if (!ret_gate->blocks && !call.result) {
 		result = held_back(bench, BENCH_BLOCKING, &ret_gate->joins_blocking);
 		if (!result)
