@@ -258,6 +258,8 @@ static bool walk_start(struct walk *walk)
 		return false;
 	memset(walk->known, 0, sizeof(walk->known));
 	for (i = 0; i < count; i++) {
+		if (python_gone(&runtimes[i]))
+			continue;
 		walk->runtime = &runtimes[i];
 		walk->layout = &runtimes[i].layout;
 		reader_start(&walk->reader, python_doubtful(walk->runtime));

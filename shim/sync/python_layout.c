@@ -191,6 +191,10 @@ static struct python_runtime runtimes[RUNTIMES_MAX];
 static atomic_uint count;
 static _Atomic uint64_t seen;
 static atomic_flag searching = ATOMIC_FLAG_INIT;
+/* Unloaded: its functions must not be called any more. Written by the searcher, read by all;
+ * whoever unloads an interpreter while a thread runs in it has lost already, so no order is needed.
+ * Loaded again it is a new entry. */
+static atomic_bool gone[RUNTIMES_MAX];
 /* Only ever set; no order needed, since nothing is read that it would announce. */
 static atomic_bool proven[RUNTIMES_MAX];
 
@@ -202,14 +206,21 @@ void python_proven(const struct python_runtime *runtime)
 		atomic_store_explicit(flag, true, memory_order_relaxed);
 }
 
+bool python_gone(const struct python_runtime *runtime)
+{
+	return atomic_load_explicit(&gone[runtime - runtimes], memory_order_relaxed);
+}
+
 bool python_doubtful(const struct python_runtime *runtime)
 {
 	return !atomic_load_explicit(&proven[runtime - runtimes], memory_order_relaxed) ||
 	       !runtime->finalizing || runtime->finalizing();
 }
 
-/* What is wrong with an interpreter, told once the loader's list is let go of. */
-struct refusal {
+/* One search: which of the runtimes known are still there, and what is wrong with another
+ * interpreter, to be told once the loader's list is let go of. */
+struct search {
+	uint32_t present; /* bit n: runtimes[n] */
 	uint32_t version;
 	const char *reason;
 };
@@ -230,7 +241,7 @@ static uint32_t version_of_text(const char *text)
 
 static int look(struct dl_phdr_info *info, size_t size, void *data)
 {
-	struct refusal *refusal = data;
+	struct search *search = data;
 	unsigned int number = atomic_load_explicit(&count, memory_order_relaxed), i;
 	struct python_runtime *runtime = &runtimes[number];
 	uint64_t state, finalizing, version_at, text_at, table[PYTHON_DEBUG_WORDS];
@@ -242,11 +253,14 @@ static int look(struct dl_phdr_info *info, size_t size, void *data)
 	if (!state)
 		return 0;
 	for (i = 0; i < number; i++) {
-		if ((uint64_t)(uintptr_t)runtimes[i].thread_state == state)
+		if ((uint64_t)(uintptr_t)runtimes[i].thread_state == state &&
+		    !atomic_load_explicit(&gone[i], memory_order_relaxed)) {
+			search->present |= 1U << i;
 			return 0;
+		}
 	}
 	if (number == RUNTIMES_MAX)
-		return 1;
+		return 0;
 	version_at = image_symbol(info, "Py_Version");
 	text_at = image_symbol(info, "Py_GetVersion");
 	if (version_at) {
@@ -267,7 +281,8 @@ static int look(struct dl_phdr_info *info, size_t size, void *data)
 		.bytes_type = image_symbol(info, "PyBytes_Type"),
 	};
 	if (!runtime->code_type || !runtime->text_type || !runtime->bytes_type) {
-		*refusal = (struct refusal){version, "types not exported"};
+		search->version = version;
+		search->reason = "types not exported";
 		return 0;
 	}
 	for (i = 0; i < sizeof(known) / sizeof(*known); i++) {
@@ -279,10 +294,12 @@ static int look(struct dl_phdr_info *info, size_t size, void *data)
 		if (reader_copy(&reader, table, image_symbol(info, "_PyRuntime"), sizeof(table)))
 			memset(table, 0, sizeof(table));
 		if (python_layout_from_table(table, version, &runtime->layout, &reason)) {
-			*refusal = (struct refusal){version, reason};
+			search->version = version;
+			search->reason = reason;
 			return 0;
 		}
 	}
+	search->present |= 1U << number;
 	/* Paired with the acquire in python_runtimes(): the entry before the count. */
 	atomic_store_explicit(&count, number + 1, memory_order_release);
 	return 0;
@@ -290,18 +307,24 @@ static int look(struct dl_phdr_info *info, size_t size, void *data)
 
 unsigned int python_runtimes(uint64_t generation, const struct python_runtime **ret_runtimes)
 {
-	struct refusal refusal = {0, NULL};
+	struct search search = {0, 0, NULL};
+	unsigned int i;
 	char text[96];
 
 	if (atomic_load_explicit(&seen, memory_order_relaxed) != generation &&
 	    !atomic_flag_test_and_set_explicit(&searching, memory_order_acquire)) {
-		dl_iterate_phdr(look, &refusal);
+		dl_iterate_phdr(look, &search);
+		for (i = 0; i < atomic_load_explicit(&count, memory_order_relaxed); i++) {
+			if (!(search.present >> i & 1))
+				atomic_store_explicit(&gone[i], true, memory_order_relaxed);
+		}
+
 		atomic_store_explicit(&seen, generation, memory_order_relaxed);
 		atomic_flag_clear_explicit(&searching, memory_order_release);
 	}
-	if (refusal.reason) {
-		snprintf(text, sizeof(text), "CPython %u.%u: %s", refusal.version >> 24,
-			 refusal.version >> 16 & 255, refusal.reason);
+	if (search.reason) {
+		snprintf(text, sizeof(text), "CPython %u.%u: %s", search.version >> 24,
+			 search.version >> 16 & 255, search.reason);
 		emit_note(NOTE_PYTHON, text);
 	}
 	*ret_runtimes = runtimes;

@@ -44,6 +44,9 @@ struct python_runtime {
 /* A whole walk went right: the layout is this interpreter's. */
 void python_proven(const struct python_runtime *runtime);
 
+/* It was unloaded. */
+bool python_gone(const struct python_runtime *runtime);
+
 /* Its memory may not be what we take it for: no walk has gone right yet, or it is being taken down,
  * when one thread frees the frames of others. */
 bool python_doubtful(const struct python_runtime *runtime);

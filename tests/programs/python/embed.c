@@ -4,7 +4,7 @@
  *program that is no Python. Also before it is set up and after it is taken down, from the thread
  *that ran it and from one that is still inside a call that let go of the GIL.
  *
- *	embed LIBPYTHON PROBE
+ *	embed LIBPYTHON PROBE [unload]
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -79,10 +79,13 @@ struct definition {
 	const char *text;
 };
 
-static void load(const char *library)
-{
-	void *python = dlopen(library, RTLD_NOW | RTLD_LOCAL);
+static void *library;
 
+static void load(const char *path)
+{
+	void *python = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+
+	library = python;
 	if (!python) {
 		fprintf(stderr, "%s\n", dlerror());
 		exit(1);
@@ -135,7 +138,7 @@ int main(int argc, char **argv)
 {
 	void *probe;
 
-	if (argc != 3)
+	if (argc < 3)
 		return 2;
 	probe = dlopen(argv[2], RTLD_NOW | RTLD_LOCAL);
 	if (!probe) {
@@ -152,6 +155,19 @@ int main(int argc, char **argv)
 	if (api.run(check))
 		return 1;
 	expect("between programs", 0);
+	if (argc > 3) {
+		api.finalize();
+		dlclose(library);
+		if (dlopen(argv[1], RTLD_NOW | RTLD_NOLOAD))
+			printf("this interpreter stays loaded\n");
+		expect("unloaded", 0);
+		load(argv[1]);
+		start();
+		if (api.run(check))
+			return 1;
+		printf("ok unloaded\n");
+		return 0;
+	}
 	if (api.run(daemons))
 		return 1;
 	api.finalize();

@@ -63,9 +63,10 @@ def main():
         library = words[4]
         if library.endswith(('.so', '.so.1.0')) and os.path.exists(library) and not refused:
             print(words[3], 'embedded:', library, flush=True)
-            if subprocess.run([embed, library, probe], timeout=200,
-                              env={**os.environ, 'PYTHONHOME': words[5]}).returncode:
-                sys.exit('failed embedded: ' + library)
+            for unload in [], ['unload']:
+                if subprocess.run([embed, library, probe, *unload], timeout=200,
+                                  env={**os.environ, 'PYTHONHOME': words[5]}).returncode:
+                    sys.exit('failed embedded: ' + library)
         seen.add(version)
     if version not in seen:
         print('no CPython', version, 'here')
