@@ -186,7 +186,8 @@ void state_primary_resetting(struct call *call, CUdevice device)
 	if (!lock_take(&state_lock))
 		return;
 	for (context = all; context; context = context->next)
-		if (key_of(context) && !context->created && context->device == device)
+		if (key_of(context) && !STATE_LOAD(&context->created) &&
+		    STATE_LOAD(&context->device) == device)
 			retire(context);
 	lock_give(&state_lock);
 }

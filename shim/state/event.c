@@ -196,8 +196,10 @@ void state_event_waited(struct call *call, CUevent handle)
 	if (!event || !call->stream)
 		return;
 	capture = STATE_LOAD(&event->capture);
-	if (capture && capture_is_active(capture))
+	if (capture && capture_is_active(capture)) {
 		STATE_STORE(&call->stream->capture, capture);
+		call->flags |= CALL_CAPTURED; /* this wait is the first operation in it */
+	}
 }
 
 void event_clear(void)

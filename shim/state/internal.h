@@ -9,16 +9,15 @@
  * taken over by another stream: what an old event record proves is then long known.
  *
  * Who writes and who reads:
- *	handle, kind, context		inserter under LOCK_STATE; read by anyone. handle is stored last
- *					(release) and read first (acquire): who sees the handle sees
- *					the rest. Entries are never unmapped, so a stale pointer is
- *					harmless: its handle no longer fits.
+ *	handle, kind, context		inserter under LOCK_STATE; read by anyone. handle is stored
+ *last (release) and read first (acquire): who sees the handle sees the rest. Entries are never
+ *unmapped, so a stale pointer is harmless: its handle no longer fits.
  *	submitted			whoever submits, atomic add; read by anyone
  *	completed			whoever observed, atomic maximum; read by anyone
  *	youngest			whoever submits; one word, so kind and name fit each other
- *	joined, joined_by,		under `joining`, a try-lock of the entry: who does not get it
- *	legacy_joined, legacy_at	does without (knows less, claims nothing)
- *	pending_bits, unjoined_bits	set by who submits, cleared by who looks; see stream_list()
+ *	joined, joined_by,		under `joining`, a try-lock of the entry: who does not get
+ *it legacy_joined, legacy_at	does without (knows less, claims nothing) pending_bits,
+ *unjoined_bits	set by who submits, cleared by who looks; see stream_list()
  */
 #ifndef SLIPSTREAM_STATE_INTERNAL_H
 #define SLIPSTREAM_STATE_INTERNAL_H
@@ -157,6 +156,9 @@ void pending_list(struct state_stream *stream);
 /* `ask`: make the candidates certain by queries (--attribute). */
 void pending_snapshot(struct call *call, unsigned int scopes, bool ask);
 void pending_forget(struct state_stream *stream);
+void pending_begin_out(void);
+void pending_take_out(uint64_t *list, struct state_stream *stream, const uint64_t *known);
+void pending_end_out(void);
 void pending_clear(void);
 extern struct lock attribute_lock;
 

@@ -103,11 +103,11 @@ static void join_blocking(struct call *call, uint64_t number)
 {
 	uint32_t count = call->pending_count;
 	struct state_stream *stream;
-	uint64_t bit;
 	uint32_t i;
 
 	if (count > CALL_PENDING_MAX)
 		count = CALL_PENDING_MAX;
+	pending_begin_out();
 	for (i = 0; i < count; i++) {
 		stream = call->pending[i].stream;
 		if (!stream_joins(stream) || stream_context(stream) != call->context ||
@@ -118,14 +118,9 @@ static void join_blocking(struct call *call, uint64_t number)
 			STATE_STORE(&stream->joined_by, number);
 		}
 		end_joining(stream);
-		/* As in pending_snapshot(): clear, then look whether it was right. */
-		bit = UINT64_C(1) << stream->index % 64;
-		__atomic_fetch_and(&unjoined_bits[stream->index / 64], ~bit, __ATOMIC_SEQ_CST);
-		if (__atomic_load_n(&stream->submitted, __ATOMIC_SEQ_CST) >
-		    STATE_LOAD(&stream->joined))
-			__atomic_fetch_or(&unjoined_bits[stream->index / 64], bit,
-					  __ATOMIC_SEQ_CST);
+		pending_take_out(unjoined_bits, stream, &stream->joined);
 	}
+	pending_end_out();
 }
 
 /* Surely becomes work on the device that takes its place in legacy order. */

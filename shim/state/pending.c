@@ -4,10 +4,14 @@
  *
  * Two bit lists over all streams keep that cheap. pending_bits has a bit for every stream that may
  * have work not known complete; unjoined_bits for every blocking stream that may have work the
- * legacy stream is not yet ordered behind. A submission sets them if they are not set, the scan
- * clears what it finds idle. A stream never has pending work without its bit: the submission adds
- * to the number first and looks at the bit then, the scan clears the bit first and looks at the
- * number then (all four sequentially consistent), so at least one of the two sees the other.
+ * legacy stream is not yet ordered behind. A submission sets them if they are not set, a scan takes
+ * out what it found idle.
+ *
+ * Taking out: clear the bit, look at the number again, and set the bit again if there is new work.
+ * A submission adds to the number first and looks at the bit then (all four sequentially
+ * consistent), so one of the two sees the other, and no bit is missing for good. For the moment
+ * between clearing and setting one can be missing: `outs_begun` and `outs_done` count the
+ * clearings, and a scan that overlapped one looks at every stream instead.
  */
 #include <string.h>
 
@@ -42,12 +46,26 @@ void pending_forget(struct state_stream *stream)
 	__atomic_fetch_and(&unjoined_bits[stream->index / 64], ~bit, __ATOMIC_SEQ_CST);
 }
 
-static void unlist(uint64_t *word, struct state_stream *stream)
+static uint64_t outs_begun, outs_done;
+
+void pending_begin_out(void)
+{
+	__atomic_fetch_add(&outs_begun, 1, __ATOMIC_SEQ_CST);
+}
+
+void pending_end_out(void)
+{
+	__atomic_fetch_add(&outs_done, 1, __ATOMIC_SEQ_CST);
+}
+
+/* Between the two above. `known`: up to here the stream is no reason to be on the list. */
+void pending_take_out(uint64_t *list, struct state_stream *stream, const uint64_t *known)
 {
 	uint64_t bit = UINT64_C(1) << stream->index % 64;
+	uint64_t *word = &list[stream->index / 64];
 
 	__atomic_fetch_and(word, ~bit, __ATOMIC_SEQ_CST);
-	if (__atomic_load_n(&stream->submitted, __ATOMIC_SEQ_CST) > STATE_LOAD(&stream->completed))
+	if (__atomic_load_n(&stream->submitted, __ATOMIC_SEQ_CST) > STATE_LOAD(known))
 		__atomic_fetch_or(word, bit, __ATOMIC_SEQ_CST);
 }
 
@@ -100,30 +118,64 @@ bool state_in_scope(const struct call *call, const struct state_stream *stream, 
 
 #define BIT(scope) (1U << CATALOGUE_SCOPE_##scope)
 
-static void scan(struct call *call, uint64_t *list, unsigned int scopes)
+static void add_if_wanted(struct call *call, struct state_stream *stream, unsigned int scopes)
+{
+	unsigned int scope;
+
+	for (scope = 0; scopes >> scope; scope++) {
+		if (scopes >> scope & 1 && state_in_scope(call, stream, scope)) {
+			add(call, stream);
+			return;
+		}
+	}
+}
+
+static void take_out_idle(uint64_t *list)
 {
 	uint32_t words = (stream_count() + 63) / 64;
 	struct state_stream *stream;
-	unsigned int scope;
 	uint32_t word;
+	uint64_t bits;
+
+	pending_begin_out();
+	for (word = 0; word < words; word++) {
+		for (bits = STATE_LOAD(&list[word]); bits; bits &= bits - 1) {
+			stream = stream_at(word * 64 + (uint32_t)__builtin_ctzll(bits));
+			if (!stream_is_pending(stream))
+				pending_take_out(list, stream, &stream->completed);
+		}
+	}
+	pending_end_out();
+}
+
+static void scan(struct call *call, uint64_t *list, unsigned int scopes)
+{
+	uint64_t done = __atomic_load_n(&outs_done, __ATOMIC_SEQ_CST);
+	uint32_t words = (stream_count() + 63) / 64;
+	uint32_t before = call->pending_count;
+	struct state_stream *stream;
+	bool idle = false;
+	uint32_t word, i;
 	uint64_t bits;
 
 	for (word = 0; word < words; word++) {
 		for (bits = __atomic_load_n(&list[word], __ATOMIC_SEQ_CST); bits;
 		     bits &= bits - 1) {
 			stream = stream_at(word * 64 + (uint32_t)__builtin_ctzll(bits));
-			if (!stream_is_pending(stream)) {
-				unlist(&list[word], stream);
-				continue;
-			}
-			for (scope = 0; scopes >> scope; scope++) {
-				if (scopes >> scope & 1 && state_in_scope(call, stream, scope)) {
-					add(call, stream);
-					break;
-				}
-			}
+			if (stream_is_pending(stream))
+				add_if_wanted(call, stream, scopes);
+			else
+				idle = true;
 		}
 	}
+	if (__builtin_expect(__atomic_load_n(&outs_begun, __ATOMIC_SEQ_CST) != done, 0)) {
+		call->pending_count = before;
+		for (i = 0; i < stream_count(); i++)
+			if (stream_is_pending(stream_at(i)))
+				add_if_wanted(call, stream_at(i), scopes);
+	}
+	if (idle)
+		take_out_idle(list);
 }
 
 /*
