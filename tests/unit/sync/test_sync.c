@@ -1,0 +1,494 @@
+// SPDX-License-Identifier: MIT
+/*
+ * What a call is said to have waited for, and for how long.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "catalogue/catalogue.h"
+#include "clock.h"
+#include "config.h"
+#include "emit/emit.h"
+#include "emit/file.h"
+#include "fake/records.h"
+#include "fake/world.h"
+#include "state/internal.h"
+#include "state/state.h"
+#include "sync/calibration.h"
+#include "sync/idle.h"
+#include "sync/region.h"
+#include "sync/site.h"
+#include "sync/sync.h"
+
+#define A STREAM(0) /* blocking */
+#define B STREAM(1) /* blocking */
+#define N STREAM(2) /* non-blocking */
+
+#define US UINT64_C(1000)
+#define MS UINT64_C(1000000)
+
+static unsigned int sites, cached_sites;
+
+uint32_t site_take(const void *return_address)
+{
+	sites++;
+	return 11;
+}
+
+uint32_t site_take_cached(const void *return_address, const void *frame)
+{
+	cached_sites++;
+	return 12;
+}
+
+static int begin(void **state)
+{
+	if (world_begin(state))
+		return 1;
+	idle_clear();
+	sites = cached_sites = 0;
+	config.threshold_ns = 5 * US;
+	world_create_stream(A, 0);
+	world_create_stream(B, 0);
+	world_create_stream(N, CU_STREAM_NON_BLOCKING);
+	return 0;
+}
+
+/* The whole way of a call that takes so long. */
+static void go(struct call *call, uint64_t duration_ns)
+{
+	state_before(call);
+	call->entered = 1000000;
+	call->left = call->entered + duration_ns;
+	sync_after(call, CUDA_SUCCESS);
+	state_after(call, CUDA_SUCCESS);
+}
+
+static void make(unsigned int function, CUstream stream, uint64_t duration_ns)
+{
+	struct call call = world_call(function, stream);
+
+	call.subject = function == FUNCTION_cuLaunchKernel ? KERNEL(0) : 0;
+	if (function == FUNCTION_cuMemcpyHtoD_v2) {
+		call.source = 0x100000;
+		call.flags |= CALL_SOURCE_HOST;
+		call.bytes = 4096;
+	}
+	go(&call, duration_ns);
+}
+
+static const struct record_wait *wait_of(uint32_t rule, unsigned int n)
+{
+	return records_wait(file_base(), 64 << 10, rule, n);
+}
+
+static unsigned int findings(void)
+{
+	return records_count(file_base(), 64 << 10, RECORD_WAIT);
+}
+
+static unsigned int candidates(void)
+{
+	return records_count(file_base(), 64 << 10, RECORD_WAITED_FOR);
+}
+
+static void test_explicit_is_always_reported(void **state)
+{
+	const struct record_wait *wait;
+
+	make(FUNCTION_cuStreamSynchronize, A, 2 * US);
+	wait = wait_of(RULE_STREAM_SYNCHRONIZE, 0);
+	assert_non_null(wait);
+	assert_true(wait->count == 1);
+	assert_int_equal(wait->site, 11);
+	/* That was an idle sample: the next is measured against it. */
+	world_launch(A, KERNEL(0));
+	make(FUNCTION_cuStreamSynchronize, A, 5 * MS);
+	wait = wait_of(RULE_STREAM_SYNCHRONIZE, 1);
+	assert_non_null(wait);
+	assert_int_equal(wait->idle_basis, IDLE_MINIMUM);
+	assert_true(wait->blocked_ns == 5 * MS - 2 * US);
+	assert_true(wait->call_ns == 5 * MS);
+	assert_int_equal(candidates(), 1);
+}
+
+static void test_implicit_wait(void **state)
+{
+	const struct record_wait *wait;
+
+	make(FUNCTION_cuMemcpyHtoD_v2, NULL, 7 * US); /* idle: no finding, a sample */
+	world_context_synchronize();
+	assert_int_equal(findings(), 0);
+	world_launch(A, KERNEL(0));
+	world_launch(B, KERNEL(0));
+	world_launch(N, KERNEL(0));
+	make(FUNCTION_cuMemcpyHtoD_v2, NULL, 2015 * US);
+	wait = wait_of(RULE_PAGEABLE_H2D, 0);
+	assert_non_null(wait);
+	assert_true(wait->blocked_ns == 2008 * US);
+	assert_true(wait->bytes == 4096);
+	assert_int_equal(wait->source_kind, MEMORY_PAGEABLE);
+	/* The non-blocking stream is no reason. */
+	assert_int_equal(candidates(), 2);
+	/* A host wait is not reported as a device join too. */
+	assert_null(wait_of(RULE_LEGACY_JOIN, 0));
+}
+
+/* Pending work on a stream that the rule does not wait for, and a short call: nothing. */
+static void test_busy_non_blocking_stream_is_no_reason(void **state)
+{
+	make(FUNCTION_cuMemcpyHtoD_v2, NULL, 7 * US);
+	world_context_synchronize();
+	world_launch(N, KERNEL(0));
+	make(FUNCTION_cuMemcpyHtoD_v2, NULL, 12 * US);
+	assert_int_equal(findings(), 0);
+}
+
+static void test_threshold_and_own_cost(void **state)
+{
+	make(FUNCTION_cuMemFree_v2, NULL, 100 * US); /* the free itself takes so long */
+	make(FUNCTION_cuMemFree_v2, NULL, 100 * US);
+	world_launch(N, KERNEL(0));
+	/* 40 us more than idle, but that is not half of what a free costs: noise. */
+	make(FUNCTION_cuMemFree_v2, NULL, 140 * US);
+	assert_null(wait_of(RULE_FREE_DRAINS_DEVICE, 1));
+	make(FUNCTION_cuMemFree_v2, NULL, 2 * MS);
+	assert_non_null(wait_of(RULE_FREE_DRAINS_DEVICE, 1));
+	assert_true(wait_of(RULE_FREE_DRAINS_DEVICE, 1)->blocked_ns == 2 * MS - 100 * US);
+	config.threshold_ns = 10 * MS;
+	make(FUNCTION_cuMemFree_v2, NULL, 2 * MS);
+	assert_true(wait_of(RULE_FREE_DRAINS_DEVICE, 1)->count == 1);
+}
+
+/* The shim knows of no work, and the call took long all the same: reported without candidates. */
+static void test_rule_without_known_work(void **state)
+{
+	make(FUNCTION_cuMemFree_v2, NULL, 20 * US);
+	assert_int_equal(findings(), 0);
+	make(FUNCTION_cuMemFree_v2, NULL, 60 * US);
+	assert_int_equal(findings(), 0);
+	make(FUNCTION_cuMemFree_v2, NULL, 3 * MS);
+	assert_int_equal(findings(), 1);
+	assert_non_null(wait_of(RULE_FREE_DRAINS_DEVICE, 0));
+	assert_int_equal(candidates(), 0);
+}
+
+static void test_own_cost_rule(void **state)
+{
+	const struct record_wait *wait;
+
+	make(FUNCTION_cuMemHostRegister_v2, NULL, 90 * US);
+	assert_int_equal(findings(), 0);
+	make(FUNCTION_cuMemHostRegister_v2, NULL, 400 * US);
+	wait = wait_of(RULE_PINNING, 0);
+	assert_non_null(wait);
+	assert_int_equal(wait->idle_basis, IDLE_NONE);
+	assert_true(wait->blocked_ns == 400 * US);
+}
+
+static void test_observed_unknown(void **state)
+{
+	make(FUNCTION_cuMemAlloc_v2, NULL, 30 * US);
+	make(FUNCTION_cuEventRecord, A, 49 * US);
+	assert_int_equal(findings(), 0);
+	make(FUNCTION_cuMemAlloc_v2, NULL, 9 * MS);
+	assert_non_null(wait_of(RULE_OBSERVED_UNKNOWN, 0));
+	assert_int_equal(wait_of(RULE_OBSERVED_UNKNOWN, 0)->function, FUNCTION_cuMemAlloc_v2);
+}
+
+static void test_first_use(void **state)
+{
+	make(FUNCTION_cuLaunchKernel, N, 900 * US);
+	assert_non_null(wait_of(RULE_FIRST_USE, 0));
+	make(FUNCTION_cuLaunchKernel, N, 4 * US);
+	assert_true(wait_of(RULE_FIRST_USE, 0)->count == 1);
+	assert_int_equal(findings(), 1);
+}
+
+static void test_device_join(void **state)
+{
+	const struct record_wait *wait;
+
+	world_launch(A, KERNEL(0));
+	world_launch(N, KERNEL(0));
+	make(FUNCTION_cuLaunchKernel, LEGACY, 4 * US);
+	wait = wait_of(RULE_LEGACY_JOIN, 0);
+	assert_non_null(wait);
+	assert_true(wait->count == 1);
+	assert_true(wait->blocked_ns == 0);
+	assert_int_equal(wait->site, 12);
+	assert_int_equal(candidates(), 1);
+	assert_int_equal(sites, 0);
+	assert_int_equal(cached_sites, 1);
+	/* No second join with the same work; B joins the legacy stream. */
+	make(FUNCTION_cuLaunchKernel, LEGACY, 4 * US);
+	make(FUNCTION_cuLaunchKernel, N, 4 * US);
+	assert_true(wait->count == 1);
+	make(FUNCTION_cuLaunchKernel, B, 4 * US);
+	make(FUNCTION_cuLaunchKernel, B, 4 * US);
+	assert_true(wait->count == 2);
+}
+
+static void test_captured_calls_wait_for_nothing(void **state)
+{
+	struct call call = world_call(FUNCTION_cuStreamQuery, A);
+
+	world_launch(LEGACY, KERNEL(0));
+	state_before(&call);
+	state_capture_begun(&call, A, CU_STREAM_CAPTURE_MODE_RELAXED);
+	make(FUNCTION_cuLaunchKernel, A, 10 * MS);
+	assert_int_equal(findings(), 0);
+}
+
+static void test_regions_and_allowed_scopes(void **state)
+{
+	const struct record_wait *wait;
+	int i;
+
+	world_launch(A, KERNEL(0));
+	slipstream_region_begin("frame");
+	slipstream_region_begin("upload");
+	slipstream_allow_begin("meant");
+	make(FUNCTION_cuStreamSynchronize, A, 1 * MS);
+	slipstream_allow_end();
+	slipstream_region_end();
+	make(FUNCTION_cuStreamSynchronize, A, 1 * MS);
+	slipstream_region_end();
+	slipstream_region_end(); /* one too many */
+	make(FUNCTION_cuStreamSynchronize, A, 1 * MS);
+	wait = wait_of(RULE_STREAM_SYNCHRONIZE, 0);
+	assert_int_equal(wait->allowed, 1);
+	assert_int_equal(wait->region, emit_region("upload"));
+	wait = wait_of(RULE_STREAM_SYNCHRONIZE, 1);
+	assert_int_equal(wait->allowed, 0);
+	assert_int_equal(wait->region, emit_region("frame"));
+	assert_int_equal(wait_of(RULE_STREAM_SYNCHRONIZE, 2)->region, 0);
+	/* Deeper than the bound: the ends still fit the begins. */
+	for (i = 0; i < 40; i++)
+		slipstream_region_begin("deep");
+	for (i = 0; i < 40; i++)
+		slipstream_region_end();
+	assert_int_equal(region_current(), 0);
+}
+
+static void test_errno_is_kept(void **state)
+{
+	errno = 42;
+	make(FUNCTION_cuStreamSynchronize, A, 1 * MS);
+	assert_int_equal(errno, 42);
+}
+
+/* Work that was pending must not become the measure of an idle call. */
+static void test_blocked_calls_are_no_samples(void **state)
+{
+	enum idle_basis basis;
+	struct call call = world_call(FUNCTION_cuMemFree_v2, NULL);
+
+	world_launch(N, KERNEL(0));
+	make(FUNCTION_cuMemFree_v2, NULL, 2 * MS);
+	call.bytes = 0;
+	idle_cost(&call, idle_key(&call), &basis);
+	assert_int_not_equal(basis, IDLE_MINIMUM);
+}
+
+static void test_idle_table(void **state)
+{
+	struct call call = world_call(FUNCTION_cuMemcpyHtoD_v2, NULL);
+	enum idle_basis basis;
+	uint32_t key;
+
+	call.bytes = 4096;
+	key = idle_key(&call);
+	assert_int_equal(key, idle_key_of(FUNCTION_cuMemcpyHtoD_v2, 0, 0, 12));
+	call.bytes = 4097;
+	assert_int_equal(idle_key(&call), idle_key_of(FUNCTION_cuMemcpyHtoD_v2, 0, 0, 13));
+	call.bytes = 1;
+	assert_int_equal(idle_key(&call), idle_key_of(FUNCTION_cuMemcpyHtoD_v2, 0, 0, 0));
+	idle_cost(&call, key, &basis);
+	assert_int_equal(basis, IDLE_NONE);
+	idle_sample(key, 900);
+	idle_sample(key, 700);
+	idle_sample(key, 800);
+	assert_int_equal(idle_cost(&call, key, &basis), 700);
+	assert_int_equal(basis, IDLE_MINIMUM);
+	assert_true(idle_calibrate(key, 750));
+	assert_int_equal(idle_cost(&call, key, &basis), 750);
+	assert_int_equal(basis, IDLE_CALIBRATED);
+}
+
+static uint64_t checksum(const char *text)
+{
+	uint64_t hash = UINT64_C(0xcbf29ce484222325);
+
+	for (; *text; text++)
+		hash = (hash ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
+	return hash;
+}
+
+#define FIRST "slipstream-calibration 1\n"
+
+static void test_calibration_table(void **state)
+{
+	static const struct {
+		const char *text; /* the checksum is put behind it */
+		const char *problem;
+		unsigned int line;
+	} bad[] = {
+		{"slipstream-calibration 2\n", "the first line is not 'slipstream-calibration 1'",
+		 1},
+		{FIRST "idle cuMemFree_v2 none none 0\n",
+		 "expected: idle FUNCTION SOURCE DESTINATION SIZE_CLASS NS", 2},
+		{FIRST "idle cuMemFree_v2  none none 0 5\n",
+		 "expected: idle FUNCTION SOURCE DESTINATION SIZE_CLASS NS", 2},
+		{FIRST "idle rm none none 0 5\n", "not the name of a driver function", 2},
+		{FIRST "gpu x\nidle cuMemFree_v2 paged none 0 5\n", "unknown kind of source memory",
+		 3},
+		{FIRST "idle cuMemFree_v2 none 3 0 5\n", "unknown kind of destination memory", 2},
+		{FIRST "idle cuMemFree_v2 none none 64 5\n", "size class is no number from 0 to 63",
+		 2},
+		{FIRST "idle cuMemFree_v2 none none 0 0\n",
+		 "idle cost is no number from 1 to 4294967295", 2},
+		{FIRST "idle cuMemFree_v2 none none 0 4294967296\n",
+		 "idle cost is no number from 1 to 4294967295", 2},
+		{FIRST "idle cuMemFree_v2 none none 0 -5\n",
+		 "idle cost is no number from 1 to 4294967295", 2},
+	};
+	static const char good[] = FIRST "driver 13000\ngpu Some GPU\nset default\n"
+					 "idle cuMemFree_v2 none none 0 47000\n"
+					 "idle cuFromTheFuture none none 0 1\nfact x yes\n";
+	struct call call = world_call(FUNCTION_cuMemFree_v2, NULL);
+	char text[512], path[] = "/tmp/slipstream-table-XXXXXX";
+	enum idle_basis basis;
+	const char *problem;
+	unsigned int line, i;
+	int fd, length;
+
+	for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		length = snprintf(text, sizeof(text), "%schecksum %016llx\n", bad[i].text,
+				  (unsigned long long)checksum(bad[i].text));
+		assert_int_equal(
+			calibration_parse(text, (size_t)length, NULL, NULL, &line, &problem),
+			-EINVAL);
+		assert_string_equal(problem, bad[i].problem);
+		assert_int_equal(line, bad[i].line);
+	}
+	length = snprintf(text, sizeof(text), "%schecksum %016llx\n", good,
+			  (unsigned long long)checksum(good));
+	assert_int_equal(calibration_parse(text, (size_t)length, NULL, NULL, &line, &problem), 0);
+	/* Cut anywhere, or one bit flipped: refused. */
+	for (i = 0; i < (unsigned int)length; i++) {
+		assert_int_equal(calibration_parse(text, i, NULL, NULL, &line, &problem), -EINVAL);
+		text[i] ^= 1;
+		assert_int_equal(
+			calibration_parse(text, (size_t)length, NULL, NULL, &line, &problem),
+			-EINVAL);
+		text[i] ^= 1;
+	}
+	fd = mkstemp(path);
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, text, (size_t)length), length);
+	calibration_load(path);
+	assert_int_equal(idle_cost(&call, idle_key(&call), &basis), 47000);
+	assert_int_equal(basis, IDLE_CALIBRATED);
+	close(fd);
+	unlink(path);
+}
+
+static void test_corrupt_calibration_is_one_line(void **state)
+{
+	char text[512] = "", path[] = "/tmp/slipstream-table-XXXXXX";
+	int ends[2], saved = dup(STDERR_FILENO), fd = mkstemp(path);
+	char expected[256];
+
+	assert_int_equal(write(fd, FIRST, strlen(FIRST)), (int)strlen(FIRST));
+	close(fd);
+	assert_int_equal(pipe(ends), 0);
+	dup2(ends[1], STDERR_FILENO);
+	calibration_load(path);
+	dup2(saved, STDERR_FILENO);
+	close(ends[1]);
+	close(saved);
+	assert_true(read(ends[0], text, sizeof(text) - 1) > 0);
+	close(ends[0]);
+	unlink(path);
+	snprintf(expected, sizeof(expected),
+		 "slipstream: calibration table '%s' is ignored: line 2: the checksum is missing "
+		 "(cut file?)\n",
+		 path);
+	assert_string_equal(text, expected);
+	assert_int_equal(records_count(file_base(), 64 << 10, RECORD_NOTE), 1);
+}
+
+static double time_call(unsigned int function, CUstream stream, unsigned int count)
+{
+	struct call call = world_call(function, stream);
+	struct timespec from, to;
+	unsigned int i;
+
+	clock_gettime(CLOCK_MONOTONIC, &from);
+	for (i = 0; i < count; i++) {
+		/* What entry_begin() resets and the hooks do not. */
+		call.flags = CALL_ASYNC;
+		call.source_kind = call.destination_kind = MEMORY_NONE;
+		call.context = NULL;
+		call.stream = NULL;
+		call.subject = KERNEL(0);
+		state_before(&call);
+		call.entered = 1000000;
+		call.left = 1000000 + 4000;
+		sync_after(&call, CUDA_SUCCESS);
+		state_after(&call, CUDA_SUCCESS);
+	}
+	clock_gettime(CLOCK_MONOTONIC, &to);
+	return ((double)(to.tv_sec - from.tv_sec) * 1e9 + (double)(to.tv_nsec - from.tv_nsec)) /
+	       count;
+}
+
+static void test_cost_of_a_launch(void **state)
+{
+	unsigned int count = 5000000;
+
+	time_call(FUNCTION_cuLaunchKernel, A, 1000);
+	print_message("state_before + sync_after + state_after of a launch: non-blocking %.1f ns, "
+		      "blocking %.1f ns, ",
+		      time_call(FUNCTION_cuLaunchKernel, N, count),
+		      time_call(FUNCTION_cuLaunchKernel, A, count));
+	print_message("NULL %.1f ns\n", time_call(FUNCTION_cuLaunchKernel, LEGACY, count));
+	/* Whatever was pending on A joined once; B never had any. */
+	assert_int_equal(findings(), 1);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup(test_##name, begin)
+	const struct CMUnitTest tests[] = {
+		TEST(explicit_is_always_reported),
+		TEST(implicit_wait),
+		TEST(busy_non_blocking_stream_is_no_reason),
+		TEST(threshold_and_own_cost),
+		TEST(rule_without_known_work),
+		TEST(own_cost_rule),
+		TEST(observed_unknown),
+		TEST(first_use),
+		TEST(device_join),
+		TEST(captured_calls_wait_for_nothing),
+		TEST(regions_and_allowed_scopes),
+		TEST(errno_is_kept),
+		TEST(blocked_calls_are_no_samples),
+		TEST(idle_table),
+		TEST(calibration_table),
+		TEST(corrupt_calibration_is_one_line),
+		TEST(cost_of_a_launch),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
