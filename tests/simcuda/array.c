@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * CUDA arrays: device memory with rows at a pitch. Owns: create, destroy, descriptors. Called by: exports.c, copy.c.
+ * CUDA arrays: device memory with rows at a pitch. Owns: create, destroy, descriptors. Called by:
+ * exports.c, copy.c.
  */
 #include "sim.h"
 
@@ -52,7 +53,8 @@ CUresult impl_cuArray3DCreate_v2(CUarray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR
 	if (result)
 		return result;
 	if (!pHandle || !descriptor || !descriptor->Width || !element_size(descriptor->Format) ||
-	    (descriptor->NumChannels != 1 && descriptor->NumChannels != 2 && descriptor->NumChannels != 4))
+	    (descriptor->NumChannels != 1 && descriptor->NumChannels != 2 &&
+	     descriptor->NumChannels != 4))
 		return CUDA_ERROR_INVALID_VALUE;
 	width = descriptor->Width * element_size(descriptor->Format) * descriptor->NumChannels;
 	height = descriptor->Height ? descriptor->Height : 1;
@@ -63,7 +65,8 @@ CUresult impl_cuArray3DCreate_v2(CUarray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR
 	array->pitch = (width + 511) & ~(size_t)511;
 	array->height = height;
 	array->descriptor = *descriptor;
-	result = sim_memory_device_new(context, array->pitch * height * depth, 0, &array->allocation);
+	result = sim_memory_device_new(context, array->pitch * height * depth, 0,
+				       &array->allocation);
 	if (result) {
 		sim_object_free(array);
 		return result;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * What can be asked about a pointer. Owns: cuPointerGetAttribute(s) and SYNC_MEMOPS. Called by: exports.c.
+ * What can be asked about a pointer. Owns: cuPointerGetAttribute(s) and SYNC_MEMOPS. Called by:
+ * exports.c.
  */
 #include "sim.h"
 #include <string.h>
@@ -18,8 +19,8 @@ static CUresult get(void *data, CUpointer_attribute attribute, uint64_t address)
 		*(CUcontext *)data = (CUcontext)allocation->context;
 		return CUDA_SUCCESS;
 	case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
-		*(unsigned *)data =
-			sim_memory_is_host(allocation->kind) ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+		*(unsigned *)data = sim_memory_is_host(allocation->kind) ? CU_MEMORYTYPE_HOST
+									 : CU_MEMORYTYPE_DEVICE;
 		return CUDA_SUCCESS;
 	case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
 		*(CUdeviceptr *)data = address;
@@ -84,14 +85,16 @@ CUresult impl_cuPointerGetAttribute(void *data, CUpointer_attribute attribute, C
 	return get(data, attribute, ptr);
 }
 
-/* For memory that the driver does not know, the values are those of nothing and the status is success. */
-CUresult impl_cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attribute *attributes, void **data,
-				     CUdeviceptr ptr)
+/* For memory that the driver does not know, the values are those of nothing and the status is
+ * success. */
+CUresult impl_cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attribute *attributes,
+				     void **data, CUdeviceptr ptr)
 {
 	if (!numAttributes || !attributes || !data)
 		return CUDA_ERROR_INVALID_VALUE;
 	for (unsigned i = 0; i < numAttributes; i++) {
-		if (attributes[i] < 1 || attributes[i] > CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE)
+		if (attributes[i] < 1 ||
+		    attributes[i] > CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE)
 			return CUDA_ERROR_INVALID_VALUE;
 		if (!get(data[i], attributes[i], ptr))
 			continue;
@@ -120,7 +123,8 @@ CUresult impl_cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attri
 	return CUDA_SUCCESS;
 }
 
-CUresult impl_cuPointerSetAttribute(const void *value, CUpointer_attribute attribute, CUdeviceptr ptr)
+CUresult impl_cuPointerSetAttribute(const void *value, CUpointer_attribute attribute,
+				    CUdeviceptr ptr)
 {
 	struct sim_allocation *allocation = sim_memory_find(ptr);
 

@@ -2,9 +2,10 @@
 /*
  * Stream capture.
  *
- * Owns: running captures, the capture mode of each thread, and the error codes 900 to 908: which call is refused while
- * something captures, and whether that invalidates the capture. Called by: stream.c and event.c (submission, records
- * and waits), core.c (calls that are unsafe while capturing). Relies on graph.c for nodes.
+ * Owns: running captures, the capture mode of each thread, and the error codes 900 to 908: which
+ * call is refused while something captures, and whether that invalidates the capture. Called by:
+ * stream.c and event.c (submission, records and waits), core.c (calls that are unsafe while
+ * capturing). Relies on graph.c for nodes.
  */
 #include "sim.h"
 #include <stdlib.h>
@@ -21,13 +22,15 @@ static struct sim_capture *find(uint64_t id)
 	return NULL;
 }
 
-static void set_frontier(struct sim_node ***frontier, unsigned *count, struct sim_node *const *nodes, unsigned wanted)
+static void set_frontier(struct sim_node ***frontier, unsigned *count,
+			 struct sim_node *const *nodes, unsigned wanted)
 {
 	struct sim_node **copy = malloc((wanted ? wanted : 1) * sizeof(*copy));
 
 	if (!copy)
 		abort();
-	memcpy(copy, nodes, wanted * sizeof(*copy));
+	if (wanted)
+		memcpy(copy, nodes, wanted * sizeof(*copy));
 	free(*frontier);
 	*frontier = copy;
 	*count = wanted;
@@ -79,7 +82,8 @@ bool sim_capture_blocking(struct sim_context *context)
 {
 	for (struct sim_capture *capture = sim.captures; capture; capture = capture->next)
 		for (unsigned i = 0; i < capture->stream_count; i++)
-			if (capture->streams[i]->context == context && sim_stream_is_blocking(capture->streams[i]))
+			if (capture->streams[i]->context == context &&
+			    sim_stream_is_blocking(capture->streams[i]))
 				return true;
 	return false;
 }
@@ -88,7 +92,8 @@ void sim_capture_invalidate_blocking(struct sim_context *context)
 {
 	for (struct sim_capture *capture = sim.captures; capture; capture = capture->next)
 		for (unsigned i = 0; i < capture->stream_count; i++)
-			if (capture->streams[i]->context == context && sim_stream_is_blocking(capture->streams[i]))
+			if (capture->streams[i]->context == context &&
+			    sim_stream_is_blocking(capture->streams[i]))
 				capture->invalid = true;
 }
 
@@ -108,8 +113,9 @@ bool sim_capture_context(struct sim_context *context, bool invalidate)
 }
 
 /*
- * A call that could implicitly use a capturing stream. A thread in relaxed mode may; in thread-local mode only its own
- * captures count; in global mode also those that any other thread began in global mode.
+ * A call that could implicitly use a capturing stream. A thread in relaxed mode may; in
+ * thread-local mode only its own captures count; in global mode also those that any other thread
+ * began in global mode.
  */
 CUresult sim_capture_prohibits(void)
 {
@@ -119,7 +125,8 @@ CUresult sim_capture_prohibits(void)
 	if (thread_mode == CU_STREAM_CAPTURE_MODE_RELAXED)
 		return CUDA_SUCCESS;
 	for (struct sim_capture *capture = sim.captures; capture; capture = capture->next) {
-		bool own = capture->thread == thread && capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED;
+		bool own = capture->thread == thread &&
+			   capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED;
 		bool other = thread_mode == CU_STREAM_CAPTURE_MODE_GLOBAL &&
 			     capture->mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
 
@@ -134,12 +141,14 @@ CUresult sim_capture_prohibits(void)
 void sim_capture_mark_unsafe(void)
 {
 	static const char *const names[] = {
-		"cuMemAlloc_v2",	"cuMemAllocPitch_v2",	"cuMemFree_v2",		"cuMemHostAlloc",
-		"cuMemAllocHost_v2",	"cuMemFreeHost",	"cuMemHostRegister_v2", "cuMemHostRegister",
-		"cuMemHostUnregister",	"cuMemAllocManaged",	"cuEventQuery",		"cuEventSynchronize",
-		"cuCtxSynchronize",	"cuCtxSynchronize_v2",	"cuArrayCreate_v2",	"cuArray3DCreate_v2",
-		"cuArrayDestroy",	"cuMemPoolCreate",	"cuMemPoolDestroy",	"cuMemPoolTrimTo",
-		"cuMemPoolSetAttribute", "cuMemPoolGetAttribute", "cuIpcOpenMemHandle_v2", "cuIpcCloseMemHandle",
+		"cuMemAlloc_v2",	 "cuMemAllocPitch_v2",	  "cuMemFree_v2",
+		"cuMemHostAlloc",	 "cuMemAllocHost_v2",	  "cuMemFreeHost",
+		"cuMemHostRegister_v2",	 "cuMemHostRegister",	  "cuMemHostUnregister",
+		"cuMemAllocManaged",	 "cuEventQuery",	  "cuEventSynchronize",
+		"cuCtxSynchronize",	 "cuCtxSynchronize_v2",	  "cuArrayCreate_v2",
+		"cuArray3DCreate_v2",	 "cuArrayDestroy",	  "cuMemPoolCreate",
+		"cuMemPoolDestroy",	 "cuMemPoolTrimTo",	  "cuMemPoolSetAttribute",
+		"cuMemPoolGetAttribute", "cuIpcOpenMemHandle_v2", "cuIpcCloseMemHandle",
 	};
 
 	for (unsigned i = 0; i < sim_export_count; i++)
@@ -218,11 +227,13 @@ CUresult sim_capture_record(struct sim_stream *stream, struct sim_event *event, 
 	if (external)
 		return sim_capture_add(stream, &work);
 	event->capture_id = capture->id;
-	set_frontier(&event->frontier, &event->frontier_count, stream->frontier, stream->frontier_count);
+	set_frontier(&event->frontier, &event->frontier_count, stream->frontier,
+		     stream->frontier_count);
 	return CUDA_SUCCESS;
 }
 
-static void add_dependencies(struct sim_stream *stream, struct sim_node *const *nodes, unsigned count)
+static void add_dependencies(struct sim_stream *stream, struct sim_node *const *nodes,
+			     unsigned count)
 {
 	struct sim_node **all = malloc((stream->frontier_count + count + 1) * sizeof(*all));
 	unsigned total = stream->frontier_count;
@@ -256,7 +267,8 @@ CUresult sim_capture_wait(struct sim_stream *stream, struct sim_event *event, bo
 		return sim_capture_add(stream, &work);
 	if (!from) {
 		if (stream->capture && !event->capture_id && !event->record)
-			return CUDA_SUCCESS; /* never recorded: no dependency to cross the boundary */
+			return CUDA_SUCCESS; /* never recorded: no dependency to cross the boundary
+					      */
 		sim_capture_invalidate(stream->capture);
 		return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
 	}
@@ -334,22 +346,24 @@ static bool nodes_of(struct sim_graph *graph, const CUgraphNode *nodes, size_t c
 	return true;
 }
 
-CUresult impl_cuStreamBeginCaptureToGraph(CUstream hStream, CUgraph hGraph, const CUgraphNode *dependencies,
-					  const CUgraphEdgeData *dependencyData, size_t numDependencies,
-					  CUstreamCaptureMode mode)
+CUresult impl_cuStreamBeginCaptureToGraph(CUstream hStream, CUgraph hGraph,
+					  const CUgraphNode *dependencies,
+					  const CUgraphEdgeData *dependencyData,
+					  size_t numDependencies, CUstreamCaptureMode mode)
 {
 	struct sim_graph *graph = sim_object_check(hGraph, SIM_GRAPH);
 	struct sim_stream *stream;
 	CUresult result;
 
-	if (!graph || (numDependencies && !dependencies) || !nodes_of(graph, dependencies, numDependencies))
+	if (!graph || (numDependencies && !dependencies) ||
+	    !nodes_of(graph, dependencies, numDependencies))
 		return CUDA_ERROR_INVALID_VALUE;
 	result = begin(hStream, mode, graph);
 	if (!result)
 		result = sim_stream_resolve(hStream, &stream);
 	if (!result)
-		set_frontier(&stream->frontier, &stream->frontier_count, (struct sim_node **)dependencies,
-			     numDependencies);
+		set_frontier(&stream->frontier, &stream->frontier_count,
+			     (struct sim_node **)dependencies, numDependencies);
 	return result;
 }
 
@@ -397,7 +411,8 @@ CUresult impl_cuStreamEndCapture(CUstream hStream, CUgraph *phGraph)
 			return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
 		return CUDA_ERROR_ILLEGAL_STATE;
 	}
-	if (capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED && capture->thread != sim_thread_number())
+	if (capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED &&
+	    capture->thread != sim_thread_number())
 		return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
 	if (stream != capture->origin) {
 		capture->invalid = true;
@@ -421,12 +436,14 @@ CUresult impl_cuStreamEndCapture(CUstream hStream, CUgraph *phGraph)
 	return CUDA_SUCCESS;
 }
 
-/* Answers about a stream; for legacy while a blocking stream captures: 906, and the capture stays valid. */
+/* Answers about a stream; for legacy while a blocking stream captures: 906, and the capture stays
+ * valid. */
 static CUresult asked(CUstream handle, struct sim_stream **ret_stream)
 {
 	CUresult result = sim_stream_resolve(handle, ret_stream);
 
-	if (!result && (*ret_stream)->kind == SIM_LEGACY && sim_capture_blocking((*ret_stream)->context))
+	if (!result && (*ret_stream)->kind == SIM_LEGACY &&
+	    sim_capture_blocking((*ret_stream)->context))
 		return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
 	return result;
 }
@@ -435,7 +452,8 @@ static CUstreamCaptureStatus status_of(const struct sim_stream *stream)
 {
 	if (!stream->capture)
 		return CU_STREAM_CAPTURE_STATUS_NONE;
-	return stream->capture->invalid ? CU_STREAM_CAPTURE_STATUS_INVALIDATED : CU_STREAM_CAPTURE_STATUS_ACTIVE;
+	return stream->capture->invalid ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
+					: CU_STREAM_CAPTURE_STATUS_ACTIVE;
 }
 
 CUresult impl_cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus *captureStatus)
@@ -451,9 +469,11 @@ CUresult impl_cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus *captu
 	return CUDA_SUCCESS;
 }
 
-CUresult impl_cuStreamGetCaptureInfo_v3(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out,
-					CUgraph *graph_out, const CUgraphNode **dependencies_out,
-					const CUgraphEdgeData **edgeData_out, size_t *numDependencies_out)
+CUresult impl_cuStreamGetCaptureInfo_v3(CUstream hStream, CUstreamCaptureStatus *captureStatus_out,
+					cuuint64_t *id_out, CUgraph *graph_out,
+					const CUgraphNode **dependencies_out,
+					const CUgraphEdgeData **edgeData_out,
+					size_t *numDependencies_out)
 {
 	struct sim_stream *stream;
 	CUresult result = asked(hStream, &stream);
@@ -478,22 +498,25 @@ CUresult impl_cuStreamGetCaptureInfo_v3(CUstream hStream, CUstreamCaptureStatus 
 	return CUDA_SUCCESS;
 }
 
-CUresult impl_cuStreamGetCaptureInfo_v2(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out,
-					CUgraph *graph_out, const CUgraphNode **dependencies_out,
+CUresult impl_cuStreamGetCaptureInfo_v2(CUstream hStream, CUstreamCaptureStatus *captureStatus_out,
+					cuuint64_t *id_out, CUgraph *graph_out,
+					const CUgraphNode **dependencies_out,
 					size_t *numDependencies_out)
 {
-	return impl_cuStreamGetCaptureInfo_v3(hStream, captureStatus_out, id_out, graph_out, dependencies_out, NULL,
-					      numDependencies_out);
+	return impl_cuStreamGetCaptureInfo_v3(hStream, captureStatus_out, id_out, graph_out,
+					      dependencies_out, NULL, numDependencies_out);
 }
 
-CUresult impl_cuStreamGetCaptureInfo(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out)
+CUresult impl_cuStreamGetCaptureInfo(CUstream hStream, CUstreamCaptureStatus *captureStatus_out,
+				     cuuint64_t *id_out)
 {
-	return impl_cuStreamGetCaptureInfo_v3(hStream, captureStatus_out, id_out, NULL, NULL, NULL, NULL);
+	return impl_cuStreamGetCaptureInfo_v3(hStream, captureStatus_out, id_out, NULL, NULL, NULL,
+					      NULL);
 }
 
 CUresult impl_cuStreamUpdateCaptureDependencies_v2(CUstream hStream, CUgraphNode *dependencies,
-						   const CUgraphEdgeData *dependencyData, size_t numDependencies,
-						   unsigned int flags)
+						   const CUgraphEdgeData *dependencyData,
+						   size_t numDependencies, unsigned int flags)
 {
 	struct sim_stream *stream;
 	CUresult result = asked(hStream, &stream);
@@ -504,20 +527,22 @@ CUresult impl_cuStreamUpdateCaptureDependencies_v2(CUstream hStream, CUgraphNode
 		return CUDA_ERROR_ILLEGAL_STATE;
 	if (stream->capture->invalid)
 		return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-	if ((numDependencies && !dependencies) || !nodes_of(stream->capture->graph, dependencies, numDependencies))
+	if ((numDependencies && !dependencies) ||
+	    !nodes_of(stream->capture->graph, dependencies, numDependencies))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (flags == CU_STREAM_SET_CAPTURE_DEPENDENCIES)
-		set_frontier(&stream->frontier, &stream->frontier_count, (struct sim_node **)dependencies,
-			     numDependencies);
+		set_frontier(&stream->frontier, &stream->frontier_count,
+			     (struct sim_node **)dependencies, numDependencies);
 	else
 		add_dependencies(stream, (struct sim_node **)dependencies, numDependencies);
 	return CUDA_SUCCESS;
 }
 
-CUresult impl_cuStreamUpdateCaptureDependencies(CUstream hStream, CUgraphNode *dependencies, size_t numDependencies,
-						unsigned int flags)
+CUresult impl_cuStreamUpdateCaptureDependencies(CUstream hStream, CUgraphNode *dependencies,
+						size_t numDependencies, unsigned int flags)
 {
-	return impl_cuStreamUpdateCaptureDependencies_v2(hStream, dependencies, NULL, numDependencies, flags);
+	return impl_cuStreamUpdateCaptureDependencies_v2(hStream, dependencies, NULL,
+							 numDependencies, flags);
 }
 
 CUresult impl_cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)

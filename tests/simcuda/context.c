@@ -2,9 +2,10 @@
 /*
  * Contexts: primary and created ones, the stack of each thread, limits and flags.
  *
- * Owns: sim.contexts, sim.primary, the thread's stack. A context's slot is given back last of all that belongs to
- * it, so the next context is likely to get the same handle with another id: programs that key on handles break here.
- * Called by: exports.c, and every file through sim_context_current(). Relies on stream.c, memory.c, module.c.
+ * Owns: sim.contexts, sim.primary, the thread's stack. A context's slot is given back last of all
+ * that belongs to it, so the next context is likely to get the same handle with another id:
+ * programs that key on handles break here. Called by: exports.c, and every file through
+ * sim_context_current(). Relies on stream.c, memory.c, module.c.
  */
 #include "sim.h"
 #include <stdlib.h>
@@ -96,7 +97,8 @@ static bool bad_device(CUdevice device)
 
 static bool bad_flags(unsigned flags)
 {
-	return flags & ~CU_CTX_FLAGS_MASK || (flags & CU_CTX_SCHED_MASK) > CU_CTX_SCHED_BLOCKING_SYNC ||
+	return flags & ~CU_CTX_FLAGS_MASK ||
+	       (flags & CU_CTX_SCHED_MASK) > CU_CTX_SCHED_BLOCKING_SYNC ||
 	       (flags & CU_CTX_SCHED_MASK) == 3;
 }
 
@@ -112,7 +114,8 @@ static CUresult push(struct sim_context *context)
 
 /* ---- created contexts ---- */
 
-CUresult impl_cuCtxCreate_v4(CUcontext *pctx, CUctxCreateParams *ctxCreateParams, unsigned int flags, CUdevice dev)
+CUresult impl_cuCtxCreate_v4(CUcontext *pctx, CUctxCreateParams *ctxCreateParams,
+			     unsigned int flags, CUdevice dev)
 {
 	struct sim_context *context;
 
@@ -130,8 +133,8 @@ CUresult impl_cuCtxCreate_v4(CUcontext *pctx, CUctxCreateParams *ctxCreateParams
 	return push(context);
 }
 
-CUresult impl_cuCtxCreate_v3(CUcontext *pctx, CUexecAffinityParam *paramsArray, int numParams, unsigned int flags,
-			     CUdevice dev)
+CUresult impl_cuCtxCreate_v3(CUcontext *pctx, CUexecAffinityParam *paramsArray, int numParams,
+			     unsigned int flags, CUdevice dev)
 {
 	return numParams ? CUDA_ERROR_NOT_SUPPORTED : impl_cuCtxCreate_v4(pctx, NULL, flags, dev);
 }
@@ -312,11 +315,11 @@ CUresult impl_cuCtxGetCurrent(CUcontext *pctx)
 
 /* ---- what a context tells ---- */
 
-#define CURRENT                                                                                                        \
-	struct sim_context *context;                                                                                   \
-	CUresult result = sim_context_current(&context);                                                               \
-                                                                                                                       \
-	if (result)                                                                                                    \
+#define CURRENT                                                                                    \
+	struct sim_context *context;                                                               \
+	CUresult result = sim_context_current(&context);                                           \
+                                                                                                   \
+	if (result)                                                                                \
 	return result
 
 /* A context argument where NULL means the current one. */
@@ -426,7 +429,8 @@ CUresult impl_cuCtxSynchronize_v2(CUcontext ctx)
 
 static bool limit_known(CUlimit limit)
 {
-	return limit < sizeof(((struct sim_context *)0)->limits) / sizeof(size_t) && limit < CU_LIMIT_MAX;
+	return limit < sizeof(((struct sim_context *)0)->limits) / sizeof(size_t) &&
+	       limit < CU_LIMIT_MAX;
 }
 
 CUresult impl_cuCtxSetLimit(CUlimit limit, size_t value)

@@ -2,8 +2,8 @@
 /*
  * Start and end of every call, and the process-wide state.
  *
- * Owns: sim, the order of checks at entry (ended, forked, callback, initialized, fault rule), the object arena.
- * Called by: every exported function (exports.c). Relies on nothing but libc.
+ * Owns: sim, the order of checks at entry (ended, forked, callback, initialized, fault rule), the
+ * object arena. Called by: every exported function (exports.c). Relies on nothing but libc.
  */
 #include "sim.h"
 #include <errno.h>
@@ -27,7 +27,8 @@ __thread bool sim_in_callback;
 
 static uint8_t *arena;
 static size_t arena_used;
-static void *free_slots; /* linked through the word after the head, so that a stale handle reads as free */
+static void *free_slots; /* linked through the word after the head, so that a stale handle reads as
+			    free */
 
 _Static_assert(sizeof(struct sim_context) <= SLOT_BYTES, "slot too small");
 _Static_assert(sizeof(struct sim_node) <= SLOT_BYTES, "slot too small");
@@ -152,7 +153,8 @@ static void spend(uint64_t ns)
 	clock_gettime(CLOCK_MONOTONIC, &start);
 	do
 		clock_gettime(CLOCK_MONOTONIC, &now);
-	while ((uint64_t)((now.tv_sec - start.tv_sec) * 1000000000LL + now.tv_nsec - start.tv_nsec) < ns);
+	while ((uint64_t)((now.tv_sec - start.tv_sec) * 1000000000LL + now.tv_nsec -
+			  start.tv_nsec) < ns);
 }
 
 CUresult sim_leave(struct sim_call *call, CUresult result)
@@ -251,7 +253,8 @@ void sim_cost(uint64_t measured_ns)
 {
 	if (!sim_current_call || sim.costs == SIM_COSTS_NONE)
 		return;
-	sim_current_call->cost_ns += sim.costs == SIM_COSTS_MEASURED ? measured_ns : measured_ns / 10;
+	sim_current_call->cost_ns +=
+		sim.costs == SIM_COSTS_MEASURED ? measured_ns : measured_ns / 10;
 }
 
 /* ---- life ---- */
@@ -273,8 +276,8 @@ CUresult impl_cuInit(unsigned int Flags)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (sim.initialized)
 		return CUDA_SUCCESS;
-	mark = mmap(NULL, sysconf(_SC_PAGESIZE), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-		    0);
+	mark = mmap(NULL, sysconf(_SC_PAGESIZE), PROT_READ | PROT_WRITE,
+		    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (mark == MAP_FAILED || madvise(mark, sysconf(_SC_PAGESIZE), MADV_WIPEONFORK))
 		return CUDA_ERROR_OPERATING_SYSTEM;
 	sim.fork_mark = mark;

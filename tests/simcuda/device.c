@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
 /*
- * Devices: their number, names and attributes. Values are those of a large data-centre GPU, so that programs that look
- * before they leap go on. Owns: the attribute table. Called by: exports.c.
+ * Devices: their number, names and attributes. Values are those of a large data-centre GPU, so that
+ * programs that look before they leap go on. Owns: the attribute table. Called by: exports.c.
  */
 #include "sim.h"
 #include <string.h>
 
-#define CHECK(device)                                                                                                  \
-	do {                                                                                                           \
-		if ((device) < 0 || (device) >= sim.device_count)                                                      \
-			return CUDA_ERROR_INVALID_DEVICE;                                                              \
+#define CHECK(device)                                                                              \
+	do {                                                                                       \
+		if ((device) < 0 || (device) >= sim.device_count)                                  \
+			return CUDA_ERROR_INVALID_DEVICE;                                          \
 	} while (0)
 
 static const struct {
@@ -204,7 +204,8 @@ CUresult impl_cuDeviceCanAccessPeer(int *canAccessPeer, CUdevice dev, CUdevice p
 	return CUDA_SUCCESS;
 }
 
-CUresult impl_cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attrib, CUdevice srcDevice, CUdevice dstDevice)
+CUresult impl_cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attrib, CUdevice srcDevice,
+				      CUdevice dstDevice)
 {
 	CHECK(srcDevice);
 	CHECK(dstDevice);
@@ -232,8 +233,10 @@ CUresult impl_cuDeviceGetExecAffinitySupport(int *pi, CUexecAffinityType type, C
 
 /* ---- occupancy: enough for programs that size their grids by it ---- */
 
-CUresult impl_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *numBlocks, CUfunction func, int blockSize,
-								   size_t dynamicSMemSize, unsigned int flags)
+CUresult impl_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *numBlocks, CUfunction func,
+								   int blockSize,
+								   size_t dynamicSMemSize,
+								   unsigned int flags)
 {
 	int blocks;
 
@@ -248,16 +251,17 @@ CUresult impl_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *numBlock
 	return CUDA_SUCCESS;
 }
 
-CUresult impl_cuOccupancyMaxActiveBlocksPerMultiprocessor(int *numBlocks, CUfunction func, int blockSize,
-							  size_t dynamicSMemSize)
+CUresult impl_cuOccupancyMaxActiveBlocksPerMultiprocessor(int *numBlocks, CUfunction func,
+							  int blockSize, size_t dynamicSMemSize)
 {
-	return impl_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(numBlocks, func, blockSize, dynamicSMemSize,
-									 0);
+	return impl_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(numBlocks, func, blockSize,
+									 dynamicSMemSize, 0);
 }
 
-CUresult impl_cuOccupancyMaxPotentialBlockSizeWithFlags(int *minGridSize, int *blockSize, CUfunction func,
-							CUoccupancyB2DSize size, size_t dynamicSMemSize,
-							int blockSizeLimit, unsigned int flags)
+CUresult impl_cuOccupancyMaxPotentialBlockSizeWithFlags(int *minGridSize, int *blockSize,
+							CUfunction func, CUoccupancyB2DSize size,
+							size_t dynamicSMemSize, int blockSizeLimit,
+							unsigned int flags)
 {
 	if (!minGridSize || !blockSize)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -269,14 +273,15 @@ CUresult impl_cuOccupancyMaxPotentialBlockSizeWithFlags(int *minGridSize, int *b
 }
 
 CUresult impl_cuOccupancyMaxPotentialBlockSize(int *minGridSize, int *blockSize, CUfunction func,
-					       CUoccupancyB2DSize size, size_t dynamicSMemSize, int blockSizeLimit)
+					       CUoccupancyB2DSize size, size_t dynamicSMemSize,
+					       int blockSizeLimit)
 {
-	return impl_cuOccupancyMaxPotentialBlockSizeWithFlags(minGridSize, blockSize, func, size, dynamicSMemSize,
-							      blockSizeLimit, 0);
+	return impl_cuOccupancyMaxPotentialBlockSizeWithFlags(minGridSize, blockSize, func, size,
+							      dynamicSMemSize, blockSizeLimit, 0);
 }
 
-CUresult impl_cuOccupancyAvailableDynamicSMemPerBlock(size_t *dynamicSmemSize, CUfunction func, int numBlocks,
-						      int blockSize)
+CUresult impl_cuOccupancyAvailableDynamicSMemPerBlock(size_t *dynamicSmemSize, CUfunction func,
+						      int numBlocks, int blockSize)
 {
 	if (!dynamicSmemSize || numBlocks <= 0)
 		return CUDA_ERROR_INVALID_VALUE;

@@ -2,13 +2,15 @@
 /*
  * The engine: runs operations when those they follow are done.
  *
- * Owns: the lists of ready and started operations, the clock, the engine thread (real time) and the thread for host
- * functions. Called by: stream.c and graph.c (submission), everything that waits. Relies on kernels.c for bytes.
+ * Owns: the lists of ready and started operations, the clock, the engine thread (real time) and the
+ * thread for host functions. Called by: stream.c and graph.c (submission), everything that waits.
+ * Relies on kernels.c for bytes.
  *
- * An operation goes WAITING -> READY (nothing unmet) -> STARTED (has a finish time or a condition) -> RUNNING (its
- * bytes move, lock released) -> DONE. Bytes move at the finish, never before. In real time one engine thread steps.
- * In virtual time there is no engine thread: whoever calls or waits steps, and the clock jumps to the next finish
- * when nothing else can happen, so that one seed gives one order for a single-threaded program.
+ * An operation goes WAITING -> READY (nothing unmet) -> STARTED (has a finish time or a condition)
+ * -> RUNNING (its bytes move, lock released) -> DONE. Bytes move at the finish, never before. In
+ * real time one engine thread steps. In virtual time there is no engine thread: whoever calls or
+ * waits steps, and the clock jumps to the next finish when nothing else can happen, so that one
+ * seed gives one order for a single-threaded program.
  */
 #include "sim.h"
 #include <errno.h>
@@ -69,7 +71,8 @@ static void list_add(struct list *list, struct sim_operation *operation)
 
 static void list_remove(struct list *list, struct sim_operation *operation)
 {
-	/* Order is kept: without a seed, operations start in the order in which they became ready. */
+	/* Order is kept: without a seed, operations start in the order in which they became ready.
+	 */
 	memmove(&list->items[operation->position], &list->items[operation->position + 1],
 		(list->count - operation->position - 1) * sizeof(*list->items));
 	list->count--;
@@ -136,7 +139,8 @@ static void make_ready(struct sim_operation *operation)
 {
 	operation->state = SIM_READY;
 	operation->ready_at = sim_now();
-	/* Adversary: half of the operations linger, so that neighbours on other streams overtake them. */
+	/* Adversary: half of the operations linger, so that neighbours on other streams overtake
+	 * them. */
 	if (sim.delay_ns && sim_random(2))
 		operation->ready_at += sim_random(sim.delay_ns);
 	list_add(&ready, operation);
@@ -257,14 +261,14 @@ static bool value_holds(const struct sim_value *value)
 		seen = __atomic_load_n((uint32_t *)bytes, __ATOMIC_ACQUIRE);
 	switch (value->flags & 3) {
 	case CU_STREAM_WAIT_VALUE_GEQ:
-		return value->wide ? (int64_t)(seen - value->value) >= 0 :
-				     (int32_t)((uint32_t)seen - (uint32_t)value->value) >= 0;
+		return value->wide ? (int64_t)(seen - value->value) >= 0
+				   : (int32_t)((uint32_t)seen - (uint32_t)value->value) >= 0;
 	case CU_STREAM_WAIT_VALUE_EQ:
 		return seen == value->value;
 	case CU_STREAM_WAIT_VALUE_AND:
 		return seen & value->value;
 	default:
-		return value->wide ? ~(seen | value->value) : (uint32_t)~(seen | value->value);
+		return value->wide ? ~(seen | value->value) : (uint32_t) ~(seen | value->value);
 	}
 }
 
@@ -342,7 +346,8 @@ static void start(struct sim_operation *operation)
 	list_add(&started, operation);
 }
 
-/* Lets one thing happen; false if nothing can now. *ret_next: when something timed will (0: nothing timed). */
+/* Lets one thing happen; false if nothing can now. *ret_next: when something timed will (0: nothing
+ * timed). */
 static bool step(bool host_allowed, uint64_t *ret_next)
 {
 	uint64_t now = sim_now(), next = 0;
@@ -449,7 +454,8 @@ void sim_block(void)
 		if (next && !host_queue.count) {
 			virtual_now = next > virtual_now ? next : virtual_now;
 		} else {
-			/* Only another thread (a host function, or one that opens a gate) can help. */
+			/* Only another thread (a host function, or one that opens a gate) can help.
+			 */
 			struct timespec until;
 
 			clock_gettime(CLOCK_MONOTONIC, &until);

@@ -2,9 +2,9 @@
 /*
  * Events.
  *
- * Owns: create, record, wait, query, timing. An event refers to the operation of its last record; one that was never
- * recorded counts as complete. Called by: exports.c. Relies on stream.c for order: a record or wait on the legacy
- * stream is an operation there and so joins like any other.
+ * Owns: create, record, wait, query, timing. An event refers to the operation of its last record;
+ * one that was never recorded counts as complete. Called by: exports.c. Relies on stream.c for
+ * order: a record or wait on the legacy stream is an operation there and so joins like any other.
  */
 #include "sim.h"
 #include <stdlib.h>
@@ -23,7 +23,8 @@ CUresult impl_cuEventCreate(CUevent *phEvent, unsigned int Flags)
 
 	if (result)
 		return result;
-	if (!phEvent || Flags & ~7u || ((Flags & CU_EVENT_INTERPROCESS) && !(Flags & CU_EVENT_DISABLE_TIMING)))
+	if (!phEvent || Flags & ~7u ||
+	    ((Flags & CU_EVENT_INTERPROCESS) && !(Flags & CU_EVENT_DISABLE_TIMING)))
 		return CUDA_ERROR_INVALID_VALUE;
 	event = sim_object_new(SIM_EVENT);
 	if (!event)
@@ -139,7 +140,8 @@ CUresult impl_cuEventQuery(CUevent hEvent)
 		return CUDA_ERROR_NOT_READY;
 	if (event->record && event->record->state != SIM_DONE)
 		return CUDA_ERROR_NOT_READY;
-	return event->context_id == event->context->object.id ? event->context->sticky : CUDA_SUCCESS;
+	return event->context_id == event->context->object.id ? event->context->sticky
+							      : CUDA_SUCCESS;
 }
 
 CUresult impl_cuEventSynchronize(CUevent hEvent)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Fault injection: SIMCUDA_FAIL="function:n:status[,...]" makes the n-th call of an exported function return that
- * status without doing anything; n may be `*` (every call) or `n+` (from the n-th on).
+ * Fault injection: SIMCUDA_FAIL="function:n:status[,...]" makes the n-th call of an exported
+ * function return that status without doing anything; n may be `*` (every call) or `n+` (from the
+ * n-th on).
  *
  * Owns: the rules. Called by: sim_configure() once, sim_enter() at every call.
  */

@@ -2,9 +2,10 @@
 /*
  * Graphs: nodes and edges, instantiation, launch, update.
  *
- * Owns: struct sim_graph, sim_node, sim_exec. A launch puts a begin and an end operation on the stream and one
- * operation per node between them, ordered by the edges alone. Launches of one exec follow each other.
- * Called by: exports.c, capture.c, node.c (parameters of nodes). Relies on stream.c and engine.c.
+ * Owns: struct sim_graph, sim_node, sim_exec. A launch puts a begin and an end operation on the
+ * stream and one operation per node between them, ordered by the edges alone. Launches of one exec
+ * follow each other. Called by: exports.c, capture.c, node.c (parameters of nodes). Relies on
+ * stream.c and engine.c.
  */
 #include "sim.h"
 #include <stdlib.h>
@@ -48,11 +49,12 @@ int sim_node_depend(struct sim_node *node, struct sim_node *on)
 	return 0;
 }
 
-struct sim_node *sim_node_new(struct sim_graph *graph, struct sim_node *const *dependencies, unsigned count,
-			      struct sim_work *work)
+struct sim_node *sim_node_new(struct sim_graph *graph, struct sim_node *const *dependencies,
+			      unsigned count, struct sim_work *work)
 {
 	struct sim_node *node = sim_object_new(SIM_NODE);
-	struct sim_node **grown = sim_grow(graph->nodes, graph->node_count, &graph->node_space, sizeof(*grown));
+	struct sim_node **grown =
+		sim_grow(graph->nodes, graph->node_count, &graph->node_space, sizeof(*grown));
 
 	if (grown)
 		graph->nodes = grown;
@@ -94,7 +96,8 @@ struct sim_graph *sim_graph_clone(const struct sim_graph *graph)
 	}
 	for (unsigned i = 0; i < graph->node_count; i++)
 		for (unsigned d = 0; d < graph->nodes[i]->dependency_count; d++)
-			sim_node_depend(clone->nodes[i], clone->nodes[graph->nodes[i]->dependencies[d]->index]);
+			sim_node_depend(clone->nodes[i],
+					clone->nodes[graph->nodes[i]->dependencies[d]->index]);
 	return clone;
 }
 
@@ -144,7 +147,8 @@ static struct sim_node *counterpart(struct sim_graph *clone, const struct sim_no
 	return NULL;
 }
 
-CUresult impl_cuGraphNodeFindInClone(CUgraphNode *phNode, CUgraphNode hOriginalNode, CUgraph hClonedGraph)
+CUresult impl_cuGraphNodeFindInClone(CUgraphNode *phNode, CUgraphNode hOriginalNode,
+				     CUgraph hClonedGraph)
 {
 	struct sim_graph *graph = check(hClonedGraph);
 	struct sim_node *node = sim_object_check(hOriginalNode, SIM_NODE);
@@ -160,7 +164,8 @@ CUresult impl_cuGraphNodeFindInClone(CUgraphNode *phNode, CUgraphNode hOriginalN
 
 /* ---- edges ---- */
 
-/* The usual way out for lists: with no array only the number; else up to *count entries, NULL beyond the end. */
+/* The usual way out for lists: with no array only the number; else up to *count entries, NULL
+ * beyond the end. */
 static CUresult give(void *const *from, unsigned have, void **to, size_t *count)
 {
 	if (!count)
@@ -200,8 +205,8 @@ CUresult impl_cuGraphGetRootNodes(CUgraph hGraph, CUgraphNode *rootNodes, size_t
 	return result;
 }
 
-CUresult impl_cuGraphGetEdges_v2(CUgraph hGraph, CUgraphNode *from, CUgraphNode *to, CUgraphEdgeData *edgeData,
-				 size_t *numEdges)
+CUresult impl_cuGraphGetEdges_v2(CUgraph hGraph, CUgraphNode *from, CUgraphNode *to,
+				 CUgraphEdgeData *edgeData, size_t *numEdges)
 {
 	struct sim_graph *graph = check(hGraph);
 	size_t count = 0;
@@ -227,17 +232,19 @@ CUresult impl_cuGraphGetEdges(CUgraph hGraph, CUgraphNode *from, CUgraphNode *to
 	return impl_cuGraphGetEdges_v2(hGraph, from, to, NULL, numEdges);
 }
 
-CUresult impl_cuGraphNodeGetDependencies_v2(CUgraphNode hNode, CUgraphNode *dependencies, CUgraphEdgeData *edgeData,
-					    size_t *numDependencies)
+CUresult impl_cuGraphNodeGetDependencies_v2(CUgraphNode hNode, CUgraphNode *dependencies,
+					    CUgraphEdgeData *edgeData, size_t *numDependencies)
 {
 	struct sim_node *node = sim_object_check(hNode, SIM_NODE);
 
 	if (!node)
 		return CUDA_ERROR_INVALID_VALUE;
-	return give((void **)node->dependencies, node->dependency_count, (void **)dependencies, numDependencies);
+	return give((void **)node->dependencies, node->dependency_count, (void **)dependencies,
+		    numDependencies);
 }
 
-CUresult impl_cuGraphNodeGetDependencies(CUgraphNode hNode, CUgraphNode *dependencies, size_t *numDependencies)
+CUresult impl_cuGraphNodeGetDependencies(CUgraphNode hNode, CUgraphNode *dependencies,
+					 size_t *numDependencies)
 {
 	return impl_cuGraphNodeGetDependencies_v2(hNode, dependencies, NULL, numDependencies);
 }
@@ -264,13 +271,15 @@ CUresult impl_cuGraphNodeGetDependentNodes_v2(CUgraphNode hNode, CUgraphNode *de
 	return result;
 }
 
-CUresult impl_cuGraphNodeGetDependentNodes(CUgraphNode hNode, CUgraphNode *dependentNodes, size_t *numDependentNodes)
+CUresult impl_cuGraphNodeGetDependentNodes(CUgraphNode hNode, CUgraphNode *dependentNodes,
+					   size_t *numDependentNodes)
 {
 	return impl_cuGraphNodeGetDependentNodes_v2(hNode, dependentNodes, NULL, numDependentNodes);
 }
 
-CUresult impl_cuGraphAddDependencies_v2(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to,
-					const CUgraphEdgeData *edgeData, size_t numDependencies)
+CUresult impl_cuGraphAddDependencies_v2(CUgraph hGraph, const CUgraphNode *from,
+					const CUgraphNode *to, const CUgraphEdgeData *edgeData,
+					size_t numDependencies)
 {
 	struct sim_graph *graph = check(hGraph);
 
@@ -280,7 +289,8 @@ CUresult impl_cuGraphAddDependencies_v2(CUgraph hGraph, const CUgraphNode *from,
 		struct sim_node *first = sim_object_check(from[i], SIM_NODE);
 		struct sim_node *second = sim_object_check(to[i], SIM_NODE);
 
-		if (!first || !second || first->graph != graph || second->graph != graph || first == second)
+		if (!first || !second || first->graph != graph || second->graph != graph ||
+		    first == second)
 			return CUDA_ERROR_INVALID_VALUE;
 		if (sim_node_depend(second, first))
 			return CUDA_ERROR_OUT_OF_MEMORY;
@@ -304,8 +314,9 @@ static void undepend(struct sim_node *node, const struct sim_node *on)
 	}
 }
 
-CUresult impl_cuGraphRemoveDependencies_v2(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to,
-					   const CUgraphEdgeData *edgeData, size_t numDependencies)
+CUresult impl_cuGraphRemoveDependencies_v2(CUgraph hGraph, const CUgraphNode *from,
+					   const CUgraphNode *to, const CUgraphEdgeData *edgeData,
+					   size_t numDependencies)
 {
 	struct sim_graph *graph = check(hGraph);
 
@@ -321,8 +332,8 @@ CUresult impl_cuGraphRemoveDependencies_v2(CUgraph hGraph, const CUgraphNode *fr
 	return CUDA_SUCCESS;
 }
 
-CUresult impl_cuGraphRemoveDependencies(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to,
-					size_t numDependencies)
+CUresult impl_cuGraphRemoveDependencies(CUgraph hGraph, const CUgraphNode *from,
+					const CUgraphNode *to, size_t numDependencies)
 {
 	return impl_cuGraphRemoveDependencies_v2(hGraph, from, to, NULL, numDependencies);
 }
@@ -374,7 +385,8 @@ static bool has_cycle(struct sim_graph *graph)
 	return found;
 }
 
-CUresult impl_cuGraphInstantiateWithFlags(CUgraphExec *phGraphExec, CUgraph hGraph, unsigned long long flags)
+CUresult impl_cuGraphInstantiateWithFlags(CUgraphExec *phGraphExec, CUgraph hGraph,
+					  unsigned long long flags)
 {
 	struct sim_graph *graph = check(hGraph);
 	struct sim_exec *exec;
@@ -396,14 +408,14 @@ CUresult impl_cuGraphInstantiateWithFlags(CUgraphExec *phGraphExec, CUgraph hGra
 	return CUDA_SUCCESS;
 }
 
-CUresult impl_cuGraphInstantiate_v2(CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode, char *logBuffer,
-				    size_t bufferSize)
+CUresult impl_cuGraphInstantiate_v2(CUgraphExec *phGraphExec, CUgraph hGraph,
+				    CUgraphNode *phErrorNode, char *logBuffer, size_t bufferSize)
 {
 	return impl_cuGraphInstantiateWithFlags(phGraphExec, hGraph, 0);
 }
 
-CUresult impl_cuGraphInstantiate(CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode, char *logBuffer,
-				 size_t bufferSize)
+CUresult impl_cuGraphInstantiate(CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode,
+				 char *logBuffer, size_t bufferSize)
 {
 	return impl_cuGraphInstantiateWithFlags(phGraphExec, hGraph, 0);
 }
@@ -416,7 +428,8 @@ CUresult impl_cuGraphInstantiateWithParams(CUgraphExec *phGraphExec, CUgraph hGr
 	if (!instantiateParams)
 		return CUDA_ERROR_INVALID_VALUE;
 	result = impl_cuGraphInstantiateWithFlags(phGraphExec, hGraph, instantiateParams->flags);
-	instantiateParams->result_out = result ? CUDA_GRAPH_INSTANTIATE_ERROR : CUDA_GRAPH_INSTANTIATE_SUCCESS;
+	instantiateParams->result_out =
+		result ? CUDA_GRAPH_INSTANTIATE_ERROR : CUDA_GRAPH_INSTANTIATE_SUCCESS;
 	instantiateParams->hErrNode_out = NULL;
 	return result;
 }
@@ -450,7 +463,8 @@ CUresult impl_cuGraphExecGetFlags(CUgraphExec hGraphExec, cuuint64_t *flags)
 }
 
 /* Dependencies first; an edge added by hand may point backwards in the list. */
-static unsigned order_from(struct sim_node *node, struct sim_node **order, unsigned count, bool *seen)
+static unsigned order_from(struct sim_node *node, struct sim_node **order, unsigned count,
+			   bool *seen)
 {
 	if (seen[node->index])
 		return count;
@@ -477,17 +491,20 @@ static struct sim_operation **launch_nodes(struct sim_context *context, struct s
 	for (unsigned i = 0; i < count; i++) {
 		struct sim_node *node = order[i];
 		struct sim_operation *operation, **inner = NULL;
-		struct sim_graph *child = node->work.kind == SIM_CHILD_GRAPH ? node->work.child : NULL;
+		struct sim_graph *child =
+			node->work.kind == SIM_CHILD_GRAPH ? node->work.child : NULL;
 
 		if (child) {
-			/* A child has a begin of its own, then its nodes, then the operation that stands for it. */
+			/* A child has a begin of its own, then its nodes, then the operation that
+			 * stands for it. */
 			struct sim_operation *first = sim_operation_new(context, NULL);
 
 			if (!first)
 				abort();
 			sim_operation_after(first, begin);
 			for (unsigned d = 0; d < node->dependency_count; d++)
-				sim_operation_after(first, operations[node->dependencies[d]->index]);
+				sim_operation_after(first,
+						    operations[node->dependencies[d]->index]);
 			sim_operation_commit(first);
 			inner = launch_nodes(context, child, first);
 			sim_operation_put(first);
@@ -507,7 +524,8 @@ static struct sim_operation **launch_nodes(struct sim_context *context, struct s
 			}
 			free(inner);
 		}
-		if (node->work.kind == SIM_EVENT_WAIT && node->work.event && node->work.event->record)
+		if (node->work.kind == SIM_EVENT_WAIT && node->work.event &&
+		    node->work.event->record)
 			sim_operation_after(operation, node->work.event->record);
 		if (node->work.kind == SIM_EVENT_RECORD && node->work.event && !node->disabled) {
 			sim_operation_put(node->work.event->record);
@@ -590,7 +608,8 @@ static bool same_shape(const struct sim_graph *one, const struct sim_graph *two)
 	return true;
 }
 
-CUresult impl_cuGraphExecUpdate_v2(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphExecUpdateResultInfo *resultInfo)
+CUresult impl_cuGraphExecUpdate_v2(CUgraphExec hGraphExec, CUgraph hGraph,
+				   CUgraphExecUpdateResultInfo *resultInfo)
 {
 	struct sim_exec *exec = exec_check(hGraphExec);
 	struct sim_graph *graph = check(hGraph), *clone;
@@ -636,7 +655,8 @@ CUresult sim_exec_node(CUgraphExec exec_handle, CUgraphNode handle, struct sim_n
 	return *ret_node ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult impl_cuGraphNodeSetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, unsigned int isEnabled)
+CUresult impl_cuGraphNodeSetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode,
+				    unsigned int isEnabled)
 {
 	struct sim_node *node;
 	CUresult result = sim_exec_node(hGraphExec, hNode, &node);
@@ -646,7 +666,8 @@ CUresult impl_cuGraphNodeSetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, u
 	return result;
 }
 
-CUresult impl_cuGraphNodeGetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, unsigned int *isEnabled)
+CUresult impl_cuGraphNodeGetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode,
+				    unsigned int *isEnabled)
 {
 	struct sim_node *node;
 	CUresult result = sim_exec_node(hGraphExec, hNode, &node);

@@ -2,9 +2,10 @@
 /*
  * Memory and events shared between processes.
  *
- * Owns: the contents of IPC handles: the exporting process, its memory file and the place in it. The importer opens the
- * same file through /proc and maps it under an address of its own. An interprocess event has a page with two counters,
- * records submitted and records done; a wait in another process polls the second. Called by: exports.c, event.c, engine.c.
+ * Owns: the contents of IPC handles: the exporting process, its memory file and the place in it.
+ * The importer opens the same file through /proc and maps it under an address of its own. An
+ * interprocess event has a page with two counters, records submitted and records done; a wait in
+ * another process polls the second. Called by: exports.c, event.c, engine.c.
  */
 #include "sim.h"
 #include <fcntl.h>
@@ -24,7 +25,8 @@ struct handle {
 
 _Static_assert(sizeof(struct handle) <= sizeof(CUipcMemHandle), "handle too small");
 
-/* Shared by processes: written with atomic adds and stores by whoever records, read by whoever waits. */
+/* Shared by processes: written with atomic adds and stores by whoever records, read by whoever
+ * waits. */
 struct counters {
 	uint64_t submitted, done;
 };
@@ -49,8 +51,8 @@ CUresult impl_cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr)
 	struct sim_allocation *allocation = sim_memory_find(dptr);
 	struct handle handle = {.magic = MAGIC, .process = getpid()};
 
-	if (!pHandle || !allocation || allocation->kind != SIM_DEVICE || allocation->imported || allocation->array ||
-	    allocation->physical)
+	if (!pHandle || !allocation || allocation->kind != SIM_DEVICE || allocation->imported ||
+	    allocation->array || allocation->physical)
 		return CUDA_ERROR_INVALID_VALUE;
 	handle.file = sim_memory_file(allocation->device);
 	handle.offset = sim_memory_offset(allocation);
@@ -160,17 +162,19 @@ void sim_ipc_event_record(struct sim_event *event, struct sim_work *work)
 	if (!event->shared)
 		return;
 	work->mark = event->shared;
-	work->mark_number = __atomic_add_fetch(&event->shared->counters->submitted, 1, __ATOMIC_ACQ_REL);
+	work->mark_number =
+		__atomic_add_fetch(&event->shared->counters->submitted, 1, __ATOMIC_ACQ_REL);
 }
 
-/* Pairs with the acquire load of sim_ipc_mark_done() in another process: its bytes are there when it is seen. */
+/* Pairs with the acquire load of sim_ipc_mark_done() in another process: its bytes are there when
+ * it is seen. */
 void sim_ipc_mark(const struct sim_work *work)
 {
 	uint64_t seen = __atomic_load_n(&work->mark->counters->done, __ATOMIC_RELAXED);
 
 	while (seen < work->mark_number &&
-	       !__atomic_compare_exchange_n(&work->mark->counters->done, &seen, work->mark_number, false,
-					    __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+	       !__atomic_compare_exchange_n(&work->mark->counters->done, &seen, work->mark_number,
+					    false, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
 		;
 }
 

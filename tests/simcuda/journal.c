@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * The journal: one line per call and per executed operation, without addresses, so that two runs can be compared.
+ * The journal: one line per call and per executed operation, without addresses, so that two runs
+ * can be compared.
  *
- * Owns: the notes of a call and both line formats (README.md). Called by: exports.c (notes), core.c, engine.c.
+ * Owns: the notes of a call and both line formats (README.md). Called by: exports.c (notes),
+ * core.c, engine.c.
  */
 #include "sim.h"
 #include <stdarg.h>
@@ -41,8 +43,8 @@ void sim_note_pointer(struct sim_call *call, const char *name, uint64_t address)
 void sim_note_handle(struct sim_call *call, const char *name, char letter, const void *handle)
 {
 	static const enum sim_magic kinds[] = {
-		SIM_CONTEXT, SIM_STREAM,      SIM_EVENT, SIM_MODULE, SIM_FUNCTION, SIM_GRAPH, SIM_EXEC,
-		SIM_NODE,    SIM_MEMORY_POOL, SIM_ARRAY,
+		SIM_CONTEXT, SIM_STREAM, SIM_EVENT, SIM_MODULE,	     SIM_FUNCTION,
+		SIM_GRAPH,   SIM_EXEC,	 SIM_NODE,  SIM_MEMORY_POOL, SIM_ARRAY,
 	};
 
 	if ((uintptr_t)handle <= 2) {
@@ -62,16 +64,17 @@ void sim_note_handle(struct sim_call *call, const char *name, char letter, const
 
 void sim_journal_call(struct sim_call *call, CUresult result)
 {
-	fprintf(sim.journal, "call %llu %s%s -> %d wait=%c\n", (unsigned long long)sim_thread_number(),
-		call->export->name, call->notes, (int)result, call->waited ? 'y' : 'n');
+	fprintf(sim.journal, "call %llu %s%s -> %d wait=%c\n",
+		(unsigned long long)sim_thread_number(), call->export->name, call->notes,
+		(int)result, call->waited ? 'y' : 'n');
 }
 
 void sim_journal_operation(const struct sim_operation *operation)
 {
 	if (!sim.journal)
 		return;
-	fprintf(sim.journal, "run device=%d context=%llu stream=%llu order=%llu %s\n", operation->context->device,
-		(unsigned long long)operation->context->object.id,
+	fprintf(sim.journal, "run device=%d context=%llu stream=%llu order=%llu %s\n",
+		operation->context->device, (unsigned long long)operation->context->object.id,
 		(unsigned long long)(operation->stream ? operation->stream->object.id : 0),
 		(unsigned long long)operation->order, sim_work_name(&operation->work));
 }

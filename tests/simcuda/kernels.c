@@ -2,7 +2,8 @@
 /*
  * The built-in kernels (kernels.h has their PTX), and the bytes of copies and memsets.
  *
- * Owns: the table of kernels. Called by: engine.c (lock held; released here while bytes move), module.c (look-up).
+ * Owns: the table of kernels. Called by: engine.c (lock held; released here while bytes move),
+ * module.c (look-up).
  */
 #include "sim.h"
 #include <math.h>
@@ -10,10 +11,11 @@
 
 #define FNV_PRIME 1099511628211ULL
 
-/* A parameter that points at `size` bytes; makes the kernel fail if they are not the device's to touch. */
-#define BYTES(variable, address, size)                                                                                 \
-	variable = (void *)sim_memory_translate(address, size, false);                                                 \
-	if (!variable && (size) != 0)                                                                                     \
+/* A parameter that points at `size` bytes; makes the kernel fail if they are not the device's to
+ * touch. */
+#define BYTES(variable, address, size)                                                             \
+	variable = (void *)sim_memory_translate(address, size, false);                             \
+	if (!variable && (size) != 0)                                                              \
 	return CUDA_ERROR_ILLEGAL_ADDRESS
 
 static CUresult run_nothing(const struct sim_kernel *kernel, const uint64_t *parameters)
@@ -23,7 +25,8 @@ static CUresult run_nothing(const struct sim_kernel *kernel, const uint64_t *par
 
 static CUresult run_gate(const struct sim_kernel *kernel, const uint64_t *parameters)
 {
-	return sim_memory_translate(parameters[0], 4, false) ? CUDA_SUCCESS : CUDA_ERROR_ILLEGAL_ADDRESS;
+	return sim_memory_translate(parameters[0], 4, false) ? CUDA_SUCCESS
+							     : CUDA_ERROR_ILLEGAL_ADDRESS;
 }
 
 static CUresult run_add(const struct sim_kernel *kernel, const uint64_t *parameters)
@@ -89,12 +92,9 @@ static CUresult run_hash(const struct sim_kernel *kernel, const uint64_t *parame
 }
 
 static const struct sim_builtin builtins[] = {
-	{"spin", 1, {8}, run_nothing},
-	{"gate", 1, {8}, run_gate},
-	{"add", 4, {8, 8, 8, 4}, run_add},
-	{"saxpy", 4, {4, 8, 8, 4}, run_saxpy},
-	{"copy", 3, {8, 8, 8}, run_copy},
-	{"fill", 3, {8, 4, 4}, run_fill},
+	{"spin", 1, {8}, run_nothing},	     {"gate", 1, {8}, run_gate},
+	{"add", 4, {8, 8, 8, 4}, run_add},   {"saxpy", 4, {4, 8, 8, 4}, run_saxpy},
+	{"copy", 3, {8, 8, 8}, run_copy},    {"fill", 3, {8, 4, 4}, run_fill},
 	{"hash", 4, {8, 8, 4, 4}, run_hash},
 };
 
@@ -151,7 +151,8 @@ bool sim_kernel_ready(const struct sim_work *work)
 /* Bytes that an operand spans, from its first to its last. */
 static size_t span(const struct sim_operand *operand, const struct sim_copy *copy)
 {
-	return operand->slice * (copy->depth - 1) + operand->pitch * (copy->height - 1) + copy->width;
+	return operand->slice * (copy->depth - 1) + operand->pitch * (copy->height - 1) +
+	       copy->width;
 }
 
 static CUresult run_copy_work(const struct sim_work *work)
@@ -161,8 +162,9 @@ static CUresult run_copy_work(const struct sim_work *work)
 
 	if (!copy->width || !copy->height || !copy->depth)
 		return CUDA_SUCCESS;
-	from = work->bytes ? work->bytes :
-			     sim_memory_translate(copy->source.address, span(&copy->source, copy), true);
+	from = work->bytes ? work->bytes
+			   : sim_memory_translate(copy->source.address, span(&copy->source, copy),
+						  true);
 	to = sim_memory_translate(copy->destination.address, span(&copy->destination, copy), true);
 	if (!from || !to)
 		return CUDA_ERROR_ILLEGAL_ADDRESS;
@@ -170,7 +172,8 @@ static CUresult run_copy_work(const struct sim_work *work)
 	for (size_t z = 0; z < copy->depth; z++)
 		for (size_t y = 0; y < copy->height; y++)
 			memmove(to + z * copy->destination.slice + y * copy->destination.pitch,
-				from + z * copy->source.slice + y * copy->source.pitch, copy->width);
+				from + z * copy->source.slice + y * copy->source.pitch,
+				copy->width);
 	pthread_mutex_lock(&sim.lock);
 	return CUDA_SUCCESS;
 }
@@ -181,8 +184,8 @@ static CUresult run_memset_work(const struct sim_memset *set)
 
 	if (!set->width || !set->height)
 		return CUDA_SUCCESS;
-	to = sim_memory_translate(set->address, set->pitch * (set->height - 1) + set->width * set->element,
-				  false);
+	to = sim_memory_translate(
+		set->address, set->pitch * (set->height - 1) + set->width * set->element, false);
 	if (!to)
 		return CUDA_ERROR_ILLEGAL_ADDRESS;
 	pthread_mutex_unlock(&sim.lock);

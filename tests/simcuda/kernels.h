@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: MIT
 /*
- * PTX of the built-in kernels, for test programs: real drivers compile it, the simulated driver finds the kernels by
- * their entry names and runs kernels.c. Both compute the same bytes. Launch each with any grid and block; spin, gate
- * and hash do their work in thread 0 of block 0 only (the others leave at once).
+ * PTX of the built-in kernels, for test programs: real drivers compile it, the simulated driver
+ * finds the kernels by their entry names and runs kernels.c. Both compute the same bytes. Launch
+ * each with any grid and block; spin, gate and hash do their work in thread 0 of block 0 only (the
+ * others leave at once).
  */
 #ifndef SIMCUDA_KERNELS_H
 #define SIMCUDA_KERNELS_H
 
-#define SIMCUDA_PTX_INDEX                                                                                              \
-	"	mov.u32 %r1, %ctaid.x;\n"                                                                              \
-	"	mov.u32 %r2, %ntid.x;\n"                                                                               \
-	"	mov.u32 %r3, %tid.x;\n"                                                                                \
-	"	mad.lo.u32 %r4, %r1, %r2, %r3;\n" /* first element of this thread */                                   \
-	"	mov.u32 %r5, %nctaid.x;\n"                                                                             \
+#define SIMCUDA_PTX_INDEX                                                                          \
+	"	mov.u32 %r1, %ctaid.x;\n"                                                                \
+	"	mov.u32 %r2, %ntid.x;\n"                                                                 \
+	"	mov.u32 %r3, %tid.x;\n"                                                                  \
+	"	mad.lo.u32 %r4, %r1, %r2, %r3;\n" /* first element of this thread */               \
+	"	mov.u32 %r5, %nctaid.x;\n"                                                               \
 	"	mul.lo.u32 %r5, %r5, %r2;\n" /* stride */
 
-#define SIMCUDA_PTX_REGISTERS                                                                                          \
-	"	.reg .pred %p<4>;\n"                                                                                   \
-	"	.reg .b32 %r<16>;\n"                                                                                   \
-	"	.reg .b64 %d<16>;\n"                                                                                   \
+#define SIMCUDA_PTX_REGISTERS                                                                      \
+	"	.reg .pred %p<4>;\n"                                                                     \
+	"	.reg .b32 %r<16>;\n"                                                                     \
+	"	.reg .b64 %d<16>;\n"                                                                     \
 	"	.reg .f32 %f<8>;\n"
 
 static const char simcuda_ptx[] =
@@ -51,8 +52,7 @@ static const char simcuda_ptx[] =
 	"GATE_END:\n	ret;\n}\n"
 	/* add(f32 *a, f32 *b, f32 *c, u32 n): c[i] = a[i] + b[i] */
 	".visible .entry add(.param .u64 p0, .param .u64 p1, .param .u64 p2, .param .u32 p3)\n"
-	"{\n" SIMCUDA_PTX_REGISTERS SIMCUDA_PTX_INDEX
-	"	ld.param.u64 %d1, [p0];\n"
+	"{\n" SIMCUDA_PTX_REGISTERS SIMCUDA_PTX_INDEX "	ld.param.u64 %d1, [p0];\n"
 	"	ld.param.u64 %d2, [p1];\n"
 	"	ld.param.u64 %d3, [p2];\n"
 	"	ld.param.u32 %r6, [p3];\n"
@@ -72,8 +72,7 @@ static const char simcuda_ptx[] =
 	"ADD_END:\n	ret;\n}\n"
 	/* saxpy(f32 a, f32 *x, f32 *y, u32 n): y[i] = fma(a, x[i], y[i]) */
 	".visible .entry saxpy(.param .f32 p0, .param .u64 p1, .param .u64 p2, .param .u32 p3)\n"
-	"{\n" SIMCUDA_PTX_REGISTERS SIMCUDA_PTX_INDEX
-	"	ld.param.f32 %f4, [p0];\n"
+	"{\n" SIMCUDA_PTX_REGISTERS SIMCUDA_PTX_INDEX "	ld.param.f32 %f4, [p0];\n"
 	"	ld.param.u64 %d1, [p1];\n"
 	"	ld.param.u64 %d2, [p2];\n"
 	"	ld.param.u32 %r6, [p3];\n"
@@ -92,8 +91,7 @@ static const char simcuda_ptx[] =
 	"SAXPY_END:\n	ret;\n}\n"
 	/* copy(u8 *to, u8 *from, u64 bytes) */
 	".visible .entry copy(.param .u64 p0, .param .u64 p1, .param .u64 p2)\n"
-	"{\n" SIMCUDA_PTX_REGISTERS SIMCUDA_PTX_INDEX
-	"	ld.param.u64 %d1, [p0];\n"
+	"{\n" SIMCUDA_PTX_REGISTERS SIMCUDA_PTX_INDEX "	ld.param.u64 %d1, [p0];\n"
 	"	ld.param.u64 %d2, [p1];\n"
 	"	ld.param.u64 %d3, [p2];\n"
 	"	cvt.u64.u32 %d4, %r4;\n"
@@ -110,8 +108,7 @@ static const char simcuda_ptx[] =
 	"COPY_END:\n	ret;\n}\n"
 	/* fill(u32 *to, u32 value, u32 n): to[i] = value */
 	".visible .entry fill(.param .u64 p0, .param .u32 p1, .param .u32 p2)\n"
-	"{\n" SIMCUDA_PTX_REGISTERS SIMCUDA_PTX_INDEX
-	"	ld.param.u64 %d1, [p0];\n"
+	"{\n" SIMCUDA_PTX_REGISTERS SIMCUDA_PTX_INDEX "	ld.param.u64 %d1, [p0];\n"
 	"	ld.param.u32 %r7, [p1];\n"
 	"	ld.param.u32 %r6, [p2];\n"
 	"FILL_LOOP:\n"
@@ -123,11 +120,10 @@ static const char simcuda_ptx[] =
 	"	add.u32 %r4, %r4, %r5;\n"
 	"	bra FILL_LOOP;\n"
 	"FILL_END:\n	ret;\n}\n"
-	/* hash(u64 *state, u8 *data, u32 n, u32 salt): folds salt, then n bytes of data, into *state (FNV-1a);
-	 * the result depends on the order of the launches */
+	/* hash(u64 *state, u8 *data, u32 n, u32 salt): folds salt, then n bytes of data, into
+	 * *state (FNV-1a); the result depends on the order of the launches */
 	".visible .entry hash(.param .u64 p0, .param .u64 p1, .param .u32 p2, .param .u32 p3)\n"
-	"{\n" SIMCUDA_PTX_REGISTERS SIMCUDA_PTX_INDEX
-	"	setp.ne.u32 %p1, %r4, 0;\n"
+	"{\n" SIMCUDA_PTX_REGISTERS SIMCUDA_PTX_INDEX "	setp.ne.u32 %p1, %r4, 0;\n"
 	"	@%p1 bra HASH_END;\n"
 	"	ld.param.u64 %d1, [p0];\n"
 	"	ld.param.u64 %d2, [p1];\n"

@@ -2,16 +2,17 @@
 /*
  * Kernel launches, host functions, value waits and writes.
  *
- * Owns: the checks of a launch and its lazy load (the first launch of a function waits for the context). Called by:
- * exports.c, graph.c (sim_kernel_work). Relies on stream.c.
+ * Owns: the checks of a launch and its lazy load (the first launch of a function waits for the
+ * context). Called by: exports.c, graph.c (sim_kernel_work). Relies on stream.c.
  */
 #include "sim.h"
 #include <stdlib.h>
 #include <string.h>
 
 /* A launch as a work item: parameters are copied. */
-CUresult sim_kernel_work(struct sim_function *function, const unsigned grid[3], const unsigned block[3],
-			 unsigned shared, void **parameters, void **extra, struct sim_work *ret_work)
+CUresult sim_kernel_work(struct sim_function *function, const unsigned grid[3],
+			 const unsigned block[3], unsigned shared, void **parameters, void **extra,
+			 struct sim_work *ret_work)
 {
 	const struct sim_builtin *builtin;
 	size_t offset = 0, total = 0;
@@ -74,8 +75,8 @@ CUresult sim_kernel_work(struct sim_function *function, const unsigned grid[3], 
 	return CUDA_ERROR_INVALID_VALUE;
 }
 
-static CUresult launch(CUfunction f, const unsigned grid[3], const unsigned block[3], unsigned shared, CUstream handle,
-		       void **parameters, void **extra)
+static CUresult launch(CUfunction f, const unsigned grid[3], const unsigned block[3],
+		       unsigned shared, CUstream handle, void **parameters, void **extra)
 {
 	struct sim_function *function = sim_object_check(f, SIM_FUNCTION);
 	struct sim_stream *stream;
@@ -97,9 +98,10 @@ static CUresult launch(CUfunction f, const unsigned grid[3], const unsigned bloc
 	return sim_submit(stream, &work, NULL);
 }
 
-CUresult impl_cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ,
-			     unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ,
-			     unsigned int sharedMemBytes, CUstream hStream, void **kernelParams, void **extra)
+CUresult impl_cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
+			     unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY,
+			     unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream,
+			     void **kernelParams, void **extra)
 {
 	const unsigned grid[3] = {gridDimX, gridDimY, gridDimZ};
 	const unsigned block[3] = {blockDimX, blockDimY, blockDimZ};
@@ -107,7 +109,8 @@ CUresult impl_cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int g
 	return launch(f, grid, block, sharedMemBytes, hStream, kernelParams, extra);
 }
 
-CUresult impl_cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **kernelParams, void **extra)
+CUresult impl_cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **kernelParams,
+			       void **extra)
 {
 	if (!config)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -118,19 +121,21 @@ CUresult impl_cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void 
 }
 
 CUresult impl_cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
-					unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY,
-					unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream,
+					unsigned int gridDimZ, unsigned int blockDimX,
+					unsigned int blockDimY, unsigned int blockDimZ,
+					unsigned int sharedMemBytes, CUstream hStream,
 					void **kernelParams)
 {
-	return impl_cuLaunchKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes,
-				   hStream, kernelParams, NULL);
+	return impl_cuLaunchKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ,
+				   sharedMemBytes, hStream, kernelParams, NULL);
 }
 
 /* ---- host functions ---- */
 
 CUresult impl_cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData)
 {
-	struct sim_work work = {.kind = SIM_HOST_FUNCTION, .host = {.function = fn, .data = userData}};
+	struct sim_work work = {.kind = SIM_HOST_FUNCTION,
+				.host = {.function = fn, .data = userData}};
 	struct sim_stream *stream;
 	CUresult result = sim_stream_resolve(hStream, &stream);
 
@@ -141,7 +146,8 @@ CUresult impl_cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData)
 	return sim_submit(stream, &work, NULL);
 }
 
-CUresult impl_cuStreamAddCallback(CUstream hStream, CUstreamCallback callback, void *userData, unsigned int flags)
+CUresult impl_cuStreamAddCallback(CUstream hStream, CUstreamCallback callback, void *userData,
+				  unsigned int flags)
 {
 	struct sim_work work = {
 		.kind = SIM_HOST_FUNCTION,
@@ -163,8 +169,8 @@ CUresult impl_cuStreamAddCallback(CUstream hStream, CUstreamCallback callback, v
 
 /* ---- value waits and writes ---- */
 
-static CUresult value(CUstream handle, enum sim_kind kind, CUdeviceptr address, uint64_t number, unsigned flags,
-		      bool wide)
+static CUresult value(CUstream handle, enum sim_kind kind, CUdeviceptr address, uint64_t number,
+		      unsigned flags, bool wide)
 {
 	struct sim_work work = {
 		.kind = kind,
@@ -180,32 +186,33 @@ static CUresult value(CUstream handle, enum sim_kind kind, CUdeviceptr address, 
 	return sim_submit(stream, &work, NULL);
 }
 
-#define FORMS(suffix)                                                                                                  \
-	CUresult impl_cuStreamWaitValue32##suffix(CUstream stream, CUdeviceptr addr, cuuint32_t number,                \
-						  unsigned int flags)                                                  \
-	{                                                                                                              \
-		return value(stream, SIM_VALUE_WAIT, addr, number, flags, false);                                      \
-	}                                                                                                              \
-	CUresult impl_cuStreamWaitValue64##suffix(CUstream stream, CUdeviceptr addr, cuuint64_t number,                \
-						  unsigned int flags)                                                  \
-	{                                                                                                              \
-		return value(stream, SIM_VALUE_WAIT, addr, number, flags, true);                                       \
-	}                                                                                                              \
-	CUresult impl_cuStreamWriteValue32##suffix(CUstream stream, CUdeviceptr addr, cuuint32_t number,               \
-						   unsigned int flags)                                                 \
-	{                                                                                                              \
-		return value(stream, SIM_VALUE_WRITE, addr, number, flags, false);                                     \
-	}                                                                                                              \
-	CUresult impl_cuStreamWriteValue64##suffix(CUstream stream, CUdeviceptr addr, cuuint64_t number,               \
-						   unsigned int flags)                                                 \
-	{                                                                                                              \
-		return value(stream, SIM_VALUE_WRITE, addr, number, flags, true);                                      \
+#define FORMS(suffix)                                                                              \
+	CUresult impl_cuStreamWaitValue32##suffix(CUstream stream, CUdeviceptr addr,               \
+						  cuuint32_t number, unsigned int flags)           \
+	{                                                                                          \
+		return value(stream, SIM_VALUE_WAIT, addr, number, flags, false);                  \
+	}                                                                                          \
+	CUresult impl_cuStreamWaitValue64##suffix(CUstream stream, CUdeviceptr addr,               \
+						  cuuint64_t number, unsigned int flags)           \
+	{                                                                                          \
+		return value(stream, SIM_VALUE_WAIT, addr, number, flags, true);                   \
+	}                                                                                          \
+	CUresult impl_cuStreamWriteValue32##suffix(CUstream stream, CUdeviceptr addr,              \
+						   cuuint32_t number, unsigned int flags)          \
+	{                                                                                          \
+		return value(stream, SIM_VALUE_WRITE, addr, number, flags, false);                 \
+	}                                                                                          \
+	CUresult impl_cuStreamWriteValue64##suffix(CUstream stream, CUdeviceptr addr,              \
+						   cuuint64_t number, unsigned int flags)          \
+	{                                                                                          \
+		return value(stream, SIM_VALUE_WRITE, addr, number, flags, true);                  \
 	}
 
 FORMS()
 FORMS(_v2)
 
-static CUresult batch(CUstream stream, unsigned count, CUstreamBatchMemOpParams *list, unsigned flags)
+static CUresult batch(CUstream stream, unsigned count, CUstreamBatchMemOpParams *list,
+		      unsigned flags)
 {
 	CUresult result = CUDA_SUCCESS;
 
@@ -216,20 +223,20 @@ static CUresult batch(CUstream stream, unsigned count, CUstreamBatchMemOpParams 
 
 		switch (one->operation) {
 		case CU_STREAM_MEM_OP_WAIT_VALUE_32:
-			result = value(stream, SIM_VALUE_WAIT, one->waitValue.address, one->waitValue.value,
-				       one->waitValue.flags, false);
+			result = value(stream, SIM_VALUE_WAIT, one->waitValue.address,
+				       one->waitValue.value, one->waitValue.flags, false);
 			break;
 		case CU_STREAM_MEM_OP_WAIT_VALUE_64:
-			result = value(stream, SIM_VALUE_WAIT, one->waitValue.address, one->waitValue.value64,
-				       one->waitValue.flags, true);
+			result = value(stream, SIM_VALUE_WAIT, one->waitValue.address,
+				       one->waitValue.value64, one->waitValue.flags, true);
 			break;
 		case CU_STREAM_MEM_OP_WRITE_VALUE_32:
-			result = value(stream, SIM_VALUE_WRITE, one->writeValue.address, one->writeValue.value,
-				       one->writeValue.flags, false);
+			result = value(stream, SIM_VALUE_WRITE, one->writeValue.address,
+				       one->writeValue.value, one->writeValue.flags, false);
 			break;
 		case CU_STREAM_MEM_OP_WRITE_VALUE_64:
-			result = value(stream, SIM_VALUE_WRITE, one->writeValue.address, one->writeValue.value64,
-				       one->writeValue.flags, true);
+			result = value(stream, SIM_VALUE_WRITE, one->writeValue.address,
+				       one->writeValue.value64, one->writeValue.flags, true);
 			break;
 		case CU_STREAM_MEM_OP_BARRIER:
 		case CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES:
@@ -241,14 +248,14 @@ static CUresult batch(CUstream stream, unsigned count, CUstreamBatchMemOpParams 
 	return result;
 }
 
-CUresult impl_cuStreamBatchMemOp(CUstream stream, unsigned int count, CUstreamBatchMemOpParams *paramArray,
-				 unsigned int flags)
+CUresult impl_cuStreamBatchMemOp(CUstream stream, unsigned int count,
+				 CUstreamBatchMemOpParams *paramArray, unsigned int flags)
 {
 	return batch(stream, count, paramArray, flags);
 }
 
-CUresult impl_cuStreamBatchMemOp_v2(CUstream stream, unsigned int count, CUstreamBatchMemOpParams *paramArray,
-				    unsigned int flags)
+CUresult impl_cuStreamBatchMemOp_v2(CUstream stream, unsigned int count,
+				    CUstreamBatchMemOpParams *paramArray, unsigned int flags)
 {
 	return batch(stream, count, paramArray, flags);
 }

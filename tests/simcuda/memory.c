@@ -2,10 +2,12 @@
 /*
  * Memory: address ranges, device memory, pinned and managed host memory.
  *
- * Owns: the table of allocations (sorted by address) and each device's address space. A device address lies in a range
- * that the process cannot touch; the bytes are in a memory file mapped elsewhere, so a host access to device memory
- * faults as it should. Host memory of every kind has the same address on both sides. Called by: exports.c, and all that
- * moves bytes (sim_memory_translate). The real frees wait for everything on the device, work submitted meanwhile too.
+ * Owns: the table of allocations (sorted by address) and each device's address space. A device
+ * address lies in a range that the process cannot touch; the bytes are in a memory file mapped
+ * elsewhere, so a host access to device memory faults as it should. Host memory of every kind has
+ * the same address on both sides. Called by: exports.c, and all that moves bytes
+ * (sim_memory_translate). The real frees wait for everything on the device, work submitted
+ * meanwhile too.
  */
 #include "sim.h"
 #include <errno.h>
@@ -143,13 +145,15 @@ void sim_memory_setup(int device)
 	void *map;
 
 	space->file = memfd_create("simcuda", MFD_CLOEXEC);
-	map = mmap(NULL, SIM_DEVICE_SPACE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	map = mmap(NULL, SIM_DEVICE_SPACE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+		   -1, 0);
 	if (space->file < 0 || map == MAP_FAILED || ftruncate(space->file, SIM_DEVICE_SPACE)) {
 		sim_complain("cannot reserve device memory", strerror(errno));
 		return;
 	}
 	space->base = (uintptr_t)map;
-	map = mmap(NULL, SIM_DEVICE_SPACE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, space->file, 0);
+	map = mmap(NULL, SIM_DEVICE_SPACE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
+		   space->file, 0);
 	space->backing = map == MAP_FAILED ? NULL : map;
 	space->holes = malloc(sizeof(*space->holes));
 	if (!space->holes || !space->backing) {
@@ -163,7 +167,8 @@ void sim_memory_setup(int device)
 
 static int hole_insert(struct space *space, unsigned index, struct hole hole)
 {
-	struct hole *grown = sim_grow(space->holes, space->hole_count, &space->hole_space, sizeof(*grown));
+	struct hole *grown =
+		sim_grow(space->holes, space->hole_count, &space->hole_space, sizeof(*grown));
 
 	if (!grown)
 		return -ENOMEM;
@@ -188,7 +193,8 @@ static uint64_t space_take(struct space *space, size_t size, size_t alignment)
 			hole->size = start - hole->offset;
 			if (end > start + size)
 				hole_insert(space, i + 1,
-					    (struct hole){.offset = start + size, .size = end - start - size});
+					    (struct hole){.offset = start + size,
+							  .size = end - start - size});
 		} else if (end > start + size) {
 			hole->offset = start + size;
 			hole->size = end - hole->offset;
@@ -266,7 +272,8 @@ CUresult sim_memory_device_new(struct sim_context *context, size_t size, size_t 
 	allocation = calloc(1, sizeof(*allocation));
 	if (!allocation)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	allocation->address = space_take(space, reserved, alignment > GRANULE ? alignment : GRANULE);
+	allocation->address =
+		space_take(space, reserved, alignment > GRANULE ? alignment : GRANULE);
 	if (!allocation->address) {
 		free(allocation);
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -323,7 +330,8 @@ void sim_memory_release_context(struct sim_context *context)
 
 		if (allocation->context != context || allocation->context_id != context->object.id)
 			continue;
-		if (allocation->kind == SIM_DEVICE && !allocation->whole_map && !allocation->physical)
+		if (allocation->kind == SIM_DEVICE && !allocation->whole_map &&
+		    !allocation->physical)
 			sim_memory_device_free(allocation);
 		else if (allocation->kind == SIM_PINNED || allocation->kind == SIM_REGISTERED ||
 			 allocation->kind == SIM_MANAGED)
@@ -349,8 +357,8 @@ CUresult impl_cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)
 	return CUDA_SUCCESS;
 }
 
-CUresult impl_cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes, size_t Height,
-				 unsigned int ElementSizeBytes)
+CUresult impl_cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes,
+				 size_t Height, unsigned int ElementSizeBytes)
 {
 	size_t pitch = (WidthInBytes + 511) & ~(size_t)511;
 
@@ -372,8 +380,8 @@ CUresult impl_cuMemFree_v2(CUdeviceptr dptr)
 	if (!dptr)
 		return CUDA_SUCCESS;
 	allocation = sim_memory_find(dptr);
-	if (!allocation || allocation->address != dptr || allocation->array || allocation->imported ||
-	    allocation->physical)
+	if (!allocation || allocation->address != dptr || allocation->array ||
+	    allocation->imported || allocation->physical)
 		return CUDA_ERROR_INVALID_VALUE;
 	switch (allocation->kind) {
 	case SIM_DEVICE:

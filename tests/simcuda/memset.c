@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Memsets. Owns: the rule that a memset of pinned host memory makes the host wait and one of device memory does not.
- * Called by: exports.c. Relies on stream.c and kernels.c.
+ * Memsets. Owns: the rule that a memset of pinned host memory makes the host wait and one of device
+ * memory does not. Called by: exports.c. Relies on stream.c and kernels.c.
  */
 #include "sim.h"
 
@@ -21,8 +21,9 @@ static CUresult set(struct sim_stream *stream, struct sim_memset memset, bool as
 	if (!memset.width || !memset.height)
 		return CUDA_SUCCESS;
 	if (memset.address % memset.element ||
-	    !sim_memory_translate(memset.address, memset.pitch * (memset.height - 1) + memset.width * memset.element,
-				  false))
+	    !sim_memory_translate(
+		    memset.address,
+		    memset.pitch * (memset.height - 1) + memset.width * memset.element, false))
 		return CUDA_ERROR_INVALID_VALUE;
 	wait = !async && (kind == SIM_PINNED || kind == SIM_REGISTERED);
 	if (context->flags & CU_CTX_SYNC_MEMOPS || sim_memory_sync(memset.address))
@@ -36,8 +37,8 @@ static CUresult set(struct sim_stream *stream, struct sim_memset memset, bool as
 	return CUDA_SUCCESS;
 }
 
-static CUresult sync_set(uint64_t address, size_t pitch, unsigned value, unsigned element, size_t width,
-			 size_t height)
+static CUresult sync_set(uint64_t address, size_t pitch, unsigned value, unsigned element,
+			 size_t width, size_t height)
 {
 	struct sim_stream *stream;
 	CUresult result = sim_stream_implicit(&stream);
@@ -54,8 +55,8 @@ static CUresult sync_set(uint64_t address, size_t pitch, unsigned value, unsigne
 		   false);
 }
 
-static CUresult async_set(CUstream handle, uint64_t address, size_t pitch, unsigned value, unsigned element,
-			  size_t width, size_t height)
+static CUresult async_set(CUstream handle, uint64_t address, size_t pitch, unsigned value,
+			  unsigned element, size_t width, size_t height)
 {
 	struct sim_stream *stream;
 	CUresult result = sim_stream_resolve(handle, &stream);
@@ -72,24 +73,26 @@ static CUresult async_set(CUstream handle, uint64_t address, size_t pitch, unsig
 		   true);
 }
 
-#define FORMS(bits, type, argument)                                                                                    \
-	CUresult impl_cuMemsetD##bits##_v2(CUdeviceptr dstDevice, type argument, size_t N)                             \
-	{                                                                                                              \
-		return sync_set(dstDevice, N * (bits / 8), argument, bits / 8, N, 1);                                  \
-	}                                                                                                              \
-	CUresult impl_cuMemsetD##bits##Async(CUdeviceptr dstDevice, type argument, size_t N, CUstream hStream)         \
-	{                                                                                                              \
-		return async_set(hStream, dstDevice, N * (bits / 8), argument, bits / 8, N, 1);                        \
-	}                                                                                                              \
-	CUresult impl_cuMemsetD2D##bits##_v2(CUdeviceptr dstDevice, size_t dstPitch, type argument, size_t Width,      \
-					     size_t Height)                                                            \
-	{                                                                                                              \
-		return sync_set(dstDevice, dstPitch, argument, bits / 8, Width, Height);                               \
-	}                                                                                                              \
-	CUresult impl_cuMemsetD2D##bits##Async(CUdeviceptr dstDevice, size_t dstPitch, type argument, size_t Width,    \
-					       size_t Height, CUstream hStream)                                        \
-	{                                                                                                              \
-		return async_set(hStream, dstDevice, dstPitch, argument, bits / 8, Width, Height);                     \
+#define FORMS(bits, type, argument)                                                                \
+	CUresult impl_cuMemsetD##bits##_v2(CUdeviceptr dstDevice, type argument, size_t N)         \
+	{                                                                                          \
+		return sync_set(dstDevice, N * (bits / 8), argument, bits / 8, N, 1);              \
+	}                                                                                          \
+	CUresult impl_cuMemsetD##bits##Async(CUdeviceptr dstDevice, type argument, size_t N,       \
+					     CUstream hStream)                                     \
+	{                                                                                          \
+		return async_set(hStream, dstDevice, N * (bits / 8), argument, bits / 8, N, 1);    \
+	}                                                                                          \
+	CUresult impl_cuMemsetD2D##bits##_v2(CUdeviceptr dstDevice, size_t dstPitch,               \
+					     type argument, size_t Width, size_t Height)           \
+	{                                                                                          \
+		return sync_set(dstDevice, dstPitch, argument, bits / 8, Width, Height);           \
+	}                                                                                          \
+	CUresult impl_cuMemsetD2D##bits##Async(CUdeviceptr dstDevice, size_t dstPitch,             \
+					       type argument, size_t Width, size_t Height,         \
+					       CUstream hStream)                                   \
+	{                                                                                          \
+		return async_set(hStream, dstDevice, dstPitch, argument, bits / 8, Width, Height); \
 	}
 
 FORMS(8, unsigned char, uc)

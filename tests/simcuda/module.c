@@ -2,9 +2,9 @@
 /*
  * Modules and libraries from PTX text.
  *
- * Owns: the reader of `.entry NAME` and of `.global` variables, functions and kernels. A library belongs to no context;
- * its kernels serve as functions everywhere. Called by: exports.c. Relies on kernels.c for what an entry does: an entry
- * whose name is not built in does nothing.
+ * Owns: the reader of `.entry NAME` and of `.global` variables, functions and kernels. A library
+ * belongs to no context; its kernels serve as functions everywhere. Called by: exports.c. Relies on
+ * kernels.c for what an entry does: an entry whose name is not built in does nothing.
  */
 #include "sim.h"
 #include <ctype.h>
@@ -53,7 +53,8 @@ static char *word_after(const char *text, const char **ret_end)
 
 	while (isspace((unsigned char)*start))
 		start++;
-	for (end = start; isalnum((unsigned char)*end) || *end == '_' || *end == '$' || *end == '%' || *end == '.';)
+	for (end = start; isalnum((unsigned char)*end) || *end == '_' || *end == '$' ||
+			  *end == '%' || *end == '.';)
 		end++;
 	*ret_end = end;
 	return strndup(start, end - start);
@@ -61,8 +62,8 @@ static char *word_after(const char *text, const char **ret_end)
 
 static CUresult add_function(struct sim_module *module, char *name)
 {
-	struct sim_function **grown =
-		realloc(module->functions, (module->function_count + 1) * sizeof(*module->functions));
+	struct sim_function **grown = realloc(
+		module->functions, (module->function_count + 1) * sizeof(*module->functions));
 	struct sim_function *function;
 
 	if (!grown)
@@ -128,7 +129,9 @@ static CUresult add_global(struct sim_module *module, struct sim_context *contex
 		return result;
 	}
 	memset(allocation->backing, 0, allocation->size);
-	allocation->physical = (void *)module; /* not for cuMemFree */
+	allocation->array = true; /* not for cuMemFree */
+	if (module->library)
+		allocation->context = NULL; /* outlives the context */
 	module->globals[module->global_count] = allocation;
 	module->global_names[module->global_count++] = name;
 	return CUDA_SUCCESS;
@@ -142,7 +145,8 @@ static char *ptx_text(const char *image)
 
 	while (isspace((unsigned char)*version))
 		version++;
-	if (strncmp(version, ".version", 8) && strncmp(version, "//", 2) && strncmp(version, "/*", 2))
+	if (strncmp(version, ".version", 8) && strncmp(version, "//", 2) &&
+	    strncmp(version, "/*", 2))
 		return NULL;
 	text = strdup(image);
 	for (char *at = text; at && *at; at++) {
@@ -162,7 +166,8 @@ static char *ptx_text(const char *image)
 	return text;
 }
 
-static CUresult load(struct sim_context *context, const void *image, bool library, struct sim_module **ret_module)
+static CUresult load(struct sim_context *context, const void *image, bool library,
+		     struct sim_module **ret_module)
 {
 	struct sim_module *module, **grown;
 	CUresult result = CUDA_SUCCESS;
@@ -228,8 +233,8 @@ CUresult impl_cuModuleLoadData(CUmodule *module, const void *image)
 	return result;
 }
 
-CUresult impl_cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int numOptions, CUjit_option *options,
-				 void **optionValues)
+CUresult impl_cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int numOptions,
+				 CUjit_option *options, void **optionValues)
 {
 	return impl_cuModuleLoadData(module, image);
 }
@@ -306,7 +311,8 @@ CUresult impl_cuModuleGetFunctionCount(unsigned int *count, CUmodule mod)
 	return CUDA_SUCCESS;
 }
 
-CUresult impl_cuModuleEnumerateFunctions(CUfunction *functions, unsigned int numFunctions, CUmodule mod)
+CUresult impl_cuModuleEnumerateFunctions(CUfunction *functions, unsigned int numFunctions,
+					 CUmodule mod)
 {
 	struct sim_module *module = sim_object_check(mod, SIM_MODULE);
 
@@ -317,7 +323,8 @@ CUresult impl_cuModuleEnumerateFunctions(CUfunction *functions, unsigned int num
 	return CUDA_SUCCESS;
 }
 
-CUresult impl_cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule hmod, const char *name)
+CUresult impl_cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule hmod,
+				   const char *name)
 {
 	struct sim_module *module = sim_object_check(hmod, SIM_MODULE);
 
@@ -346,8 +353,9 @@ CUresult impl_cuModuleGetLoadingMode(CUmoduleLoadingMode *mode)
 /* ---- libraries: a CUkernel is the address of the same function object ---- */
 
 CUresult impl_cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jitOptions,
-				void **jitOptionsValues, unsigned int numJitOptions, CUlibraryOption *libraryOptions,
-				void **libraryOptionValues, unsigned int numLibraryOptions)
+				void **jitOptionsValues, unsigned int numJitOptions,
+				CUlibraryOption *libraryOptions, void **libraryOptionValues,
+				unsigned int numLibraryOptions)
 {
 	struct sim_context *context = NULL;
 	struct sim_module *loaded;
@@ -362,10 +370,10 @@ CUresult impl_cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_opti
 	return result;
 }
 
-CUresult impl_cuLibraryLoadFromFile(CUlibrary *library, const char *fileName, CUjit_option *jitOptions,
-				    void **jitOptionsValues, unsigned int numJitOptions,
-				    CUlibraryOption *libraryOptions, void **libraryOptionValues,
-				    unsigned int numLibraryOptions)
+CUresult impl_cuLibraryLoadFromFile(CUlibrary *library, const char *fileName,
+				    CUjit_option *jitOptions, void **jitOptionsValues,
+				    unsigned int numJitOptions, CUlibraryOption *libraryOptions,
+				    void **libraryOptionValues, unsigned int numLibraryOptions)
 {
 	char *text = fileName ? read_file(fileName) : NULL;
 	CUresult result;
@@ -441,7 +449,8 @@ CUresult impl_cuLibraryGetModule(CUmodule *pMod, CUlibrary library)
 	return CUDA_SUCCESS;
 }
 
-CUresult impl_cuLibraryGetGlobal(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name)
+CUresult impl_cuLibraryGetGlobal(CUdeviceptr *dptr, size_t *bytes, CUlibrary library,
+				 const char *name)
 {
 	return impl_cuModuleGetGlobal_v2(dptr, bytes, (CUmodule)library, name);
 }
@@ -506,7 +515,8 @@ CUresult impl_cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction function)
 
 	if (!found)
 		return CUDA_ERROR_INVALID_HANDLE;
-	*state = found->loaded ? CU_FUNCTION_LOADING_STATE_LOADED : CU_FUNCTION_LOADING_STATE_UNLOADED;
+	*state = found->loaded ? CU_FUNCTION_LOADING_STATE_LOADED
+			       : CU_FUNCTION_LOADING_STATE_UNLOADED;
 	return CUDA_SUCCESS;
 }
 
@@ -564,7 +574,8 @@ CUresult impl_cuFuncGetAttribute(int *pi, CUfunction_attribute attrib, CUfunctio
 	return attribute(pi, attrib, function_check(hfunc));
 }
 
-CUresult impl_cuKernelGetAttribute(int *pi, CUfunction_attribute attrib, CUkernel kernel, CUdevice dev)
+CUresult impl_cuKernelGetAttribute(int *pi, CUfunction_attribute attrib, CUkernel kernel,
+				   CUdevice dev)
 {
 	return attribute(pi, attrib, function_check(kernel));
 }
@@ -583,7 +594,8 @@ CUresult impl_cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, 
 	return CUDA_SUCCESS;
 }
 
-CUresult impl_cuKernelSetAttribute(CUfunction_attribute attrib, int val, CUkernel kernel, CUdevice dev)
+CUresult impl_cuKernelSetAttribute(CUfunction_attribute attrib, int val, CUkernel kernel,
+				   CUdevice dev)
 {
 	return impl_cuFuncSetAttribute((CUfunction)kernel, attrib, val);
 }
@@ -603,7 +615,8 @@ CUresult impl_cuFuncSetSharedMemConfig(CUfunction hfunc, CUsharedconfig config)
 	return function_check(hfunc) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
-CUresult impl_cuFuncGetParamInfo(CUfunction func, size_t paramIndex, size_t *paramOffset, size_t *paramSize)
+CUresult impl_cuFuncGetParamInfo(CUfunction func, size_t paramIndex, size_t *paramOffset,
+				 size_t *paramSize)
 {
 	struct sim_function *function = function_check(func);
 	size_t offset = 0;
@@ -626,7 +639,8 @@ CUresult impl_cuFuncGetParamInfo(CUfunction func, size_t paramIndex, size_t *par
 	}
 }
 
-CUresult impl_cuKernelGetParamInfo(CUkernel kernel, size_t paramIndex, size_t *paramOffset, size_t *paramSize)
+CUresult impl_cuKernelGetParamInfo(CUkernel kernel, size_t paramIndex, size_t *paramOffset,
+				   size_t *paramSize)
 {
 	return impl_cuFuncGetParamInfo((CUfunction)kernel, paramIndex, paramOffset, paramSize);
 }

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: MIT
 /*
- * Parameters of graph nodes: adding nodes by hand, reading and changing them in a graph or in an exec.
+ * Parameters of graph nodes: adding nodes by hand, reading and changing them in a graph or in an
+ * exec.
  *
- * Owns: the conversion between the driver's parameter structures and work items. Called by: exports.c.
- * Relies on graph.c.
+ * Owns: the conversion between the driver's parameter structures and work items. Called by:
+ * exports.c. Relies on graph.c.
  */
 #include "sim.h"
 #include <stdlib.h>
 #include <string.h>
 
-static CUresult add(CUgraphNode *ret_node, CUgraph handle, const CUgraphNode *dependencies, size_t count,
-		    struct sim_work *work)
+static CUresult add(CUgraphNode *ret_node, CUgraph handle, const CUgraphNode *dependencies,
+		    size_t count, struct sim_work *work)
 {
 	struct sim_graph *graph = sim_object_check(handle, SIM_GRAPH);
 	struct sim_node *node;
@@ -46,7 +47,8 @@ static CUresult replace(struct sim_node *node, struct sim_work *work)
 static CUresult node_of(CUgraphNode handle, enum sim_kind kind, struct sim_node **ret_node)
 {
 	*ret_node = sim_object_check(handle, SIM_NODE);
-	return *ret_node && (*ret_node)->work.kind == kind ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+	return *ret_node && (*ret_node)->work.kind == kind ? CUDA_SUCCESS
+							   : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult impl_cuGraphNodeGetType(CUgraphNode hNode, CUgraphNodeType *type)
@@ -82,12 +84,13 @@ static CUresult kernel_work(const CUDA_KERNEL_NODE_PARAMS *from, struct sim_work
 		return CUDA_ERROR_INVALID_VALUE;
 	const unsigned grid[3] = {from->gridDimX, from->gridDimY, from->gridDimZ};
 	const unsigned block[3] = {from->blockDimX, from->blockDimY, from->blockDimZ};
-	struct sim_function *function =
-		sim_object_check(from->func ? (void *)from->func : (void *)from->kern, SIM_FUNCTION);
+	struct sim_function *function = sim_object_check(
+		from->func ? (void *)from->func : (void *)from->kern, SIM_FUNCTION);
 
 	if (!function)
 		return CUDA_ERROR_INVALID_VALUE;
-	return sim_kernel_work(function, grid, block, from->sharedMemBytes, from->kernelParams, from->extra, ret_work);
+	return sim_kernel_work(function, grid, block, from->sharedMemBytes, from->kernelParams,
+			       from->extra, ret_work);
 }
 
 static CUresult kernel_work_v1(const CUDA_KERNEL_NODE_PARAMS_v1 *from, struct sim_work *ret_work)
@@ -100,8 +103,9 @@ static CUresult kernel_work_v1(const CUDA_KERNEL_NODE_PARAMS_v1 *from, struct si
 	return kernel_work(&wide, ret_work);
 }
 
-CUresult impl_cuGraphAddKernelNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
-				      size_t numDependencies, const CUDA_KERNEL_NODE_PARAMS *nodeParams)
+CUresult impl_cuGraphAddKernelNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph,
+				      const CUgraphNode *dependencies, size_t numDependencies,
+				      const CUDA_KERNEL_NODE_PARAMS *nodeParams)
 {
 	struct sim_work work;
 	CUresult result = kernel_work(nodeParams, &work);
@@ -109,8 +113,9 @@ CUresult impl_cuGraphAddKernelNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph, 
 	return result ? result : add(phGraphNode, hGraph, dependencies, numDependencies, &work);
 }
 
-CUresult impl_cuGraphAddKernelNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
-				   size_t numDependencies, const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams)
+CUresult impl_cuGraphAddKernelNode(CUgraphNode *phGraphNode, CUgraph hGraph,
+				   const CUgraphNode *dependencies, size_t numDependencies,
+				   const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams)
 {
 	struct sim_work work;
 	CUresult result = kernel_work_v1(nodeParams, &work);
@@ -158,7 +163,8 @@ CUresult impl_cuGraphKernelNodeGetParams(CUgraphNode hNode, CUDA_KERNEL_NODE_PAR
 	return result;
 }
 
-CUresult impl_cuGraphKernelNodeSetParams_v2(CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS *nodeParams)
+CUresult impl_cuGraphKernelNodeSetParams_v2(CUgraphNode hNode,
+					    const CUDA_KERNEL_NODE_PARAMS *nodeParams)
 {
 	struct sim_node *node;
 	struct sim_work work;
@@ -169,7 +175,8 @@ CUresult impl_cuGraphKernelNodeSetParams_v2(CUgraphNode hNode, const CUDA_KERNEL
 	return result ? result : replace(node, &work);
 }
 
-CUresult impl_cuGraphKernelNodeSetParams(CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams)
+CUresult impl_cuGraphKernelNodeSetParams(CUgraphNode hNode,
+					 const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams)
 {
 	struct sim_node *node;
 	struct sim_work work;
@@ -213,8 +220,9 @@ static CUresult copy_work(const CUDA_MEMCPY3D *from, struct sim_work *ret_work)
 	return sim_copy_3d(from, &ret_work->copy);
 }
 
-CUresult impl_cuGraphAddMemcpyNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
-				   size_t numDependencies, const CUDA_MEMCPY3D *copyParams, CUcontext ctx)
+CUresult impl_cuGraphAddMemcpyNode(CUgraphNode *phGraphNode, CUgraph hGraph,
+				   const CUgraphNode *dependencies, size_t numDependencies,
+				   const CUDA_MEMCPY3D *copyParams, CUcontext ctx)
 {
 	struct sim_work work;
 	CUresult result = copy_work(copyParams, &work);
@@ -234,11 +242,13 @@ CUresult impl_cuGraphMemcpyNodeGetParams(CUgraphNode hNode, CUDA_MEMCPY3D *nodeP
 	nodeParams->srcMemoryType = nodeParams->dstMemoryType = CU_MEMORYTYPE_UNIFIED;
 	nodeParams->srcDevice = copy->source.address;
 	nodeParams->srcPitch = copy->source.pitch;
-	nodeParams->srcHeight = copy->source.pitch ? copy->source.slice / copy->source.pitch : copy->height;
+	nodeParams->srcHeight =
+		copy->source.pitch ? copy->source.slice / copy->source.pitch : copy->height;
 	nodeParams->dstDevice = copy->destination.address;
 	nodeParams->dstPitch = copy->destination.pitch;
-	nodeParams->dstHeight =
-		copy->destination.pitch ? copy->destination.slice / copy->destination.pitch : copy->height;
+	nodeParams->dstHeight = copy->destination.pitch
+					? copy->destination.slice / copy->destination.pitch
+					: copy->height;
 	nodeParams->WidthInBytes = copy->width;
 	nodeParams->Height = copy->height;
 	nodeParams->Depth = copy->depth;
@@ -287,8 +297,9 @@ static CUresult memset_work(const CUDA_MEMSET_NODE_PARAMS *from, struct sim_work
 	return CUDA_SUCCESS;
 }
 
-CUresult impl_cuGraphAddMemsetNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
-				   size_t numDependencies, const CUDA_MEMSET_NODE_PARAMS *memsetParams, CUcontext ctx)
+CUresult impl_cuGraphAddMemsetNode(CUgraphNode *phGraphNode, CUgraph hGraph,
+				   const CUgraphNode *dependencies, size_t numDependencies,
+				   const CUDA_MEMSET_NODE_PARAMS *memsetParams, CUcontext ctx)
 {
 	struct sim_work work;
 	CUresult result = memset_work(memsetParams, &work);
@@ -313,7 +324,8 @@ CUresult impl_cuGraphMemsetNodeGetParams(CUgraphNode hNode, CUDA_MEMSET_NODE_PAR
 	return CUDA_SUCCESS;
 }
 
-CUresult impl_cuGraphMemsetNodeSetParams(CUgraphNode hNode, const CUDA_MEMSET_NODE_PARAMS *nodeParams)
+CUresult impl_cuGraphMemsetNodeSetParams(CUgraphNode hNode,
+					 const CUDA_MEMSET_NODE_PARAMS *nodeParams)
 {
 	struct sim_node *node;
 	struct sim_work work;
@@ -325,7 +337,8 @@ CUresult impl_cuGraphMemsetNodeSetParams(CUgraphNode hNode, const CUDA_MEMSET_NO
 }
 
 CUresult impl_cuGraphExecMemsetNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
-					     const CUDA_MEMSET_NODE_PARAMS *memsetParams, CUcontext ctx)
+					     const CUDA_MEMSET_NODE_PARAMS *memsetParams,
+					     CUcontext ctx)
 {
 	struct sim_node *node;
 	struct sim_work work;
@@ -340,12 +353,14 @@ CUresult impl_cuGraphExecMemsetNodeSetParams(CUgraphExec hGraphExec, CUgraphNode
 
 static CUresult host_work(CUhostFn function, void *data, struct sim_work *ret_work)
 {
-	*ret_work = (struct sim_work){.kind = SIM_HOST_FUNCTION, .host = {.function = function, .data = data}};
+	*ret_work = (struct sim_work){.kind = SIM_HOST_FUNCTION,
+				      .host = {.function = function, .data = data}};
 	return function ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult impl_cuGraphAddHostNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
-				 size_t numDependencies, const CUDA_HOST_NODE_PARAMS *nodeParams)
+CUresult impl_cuGraphAddHostNode(CUgraphNode *phGraphNode, CUgraph hGraph,
+				 const CUgraphNode *dependencies, size_t numDependencies,
+				 const CUDA_HOST_NODE_PARAMS *nodeParams)
 {
 	struct sim_work work;
 
@@ -390,22 +405,26 @@ CUresult impl_cuGraphExecHostNodeSetParams(CUgraphExec hGraphExec, CUgraphNode h
 
 /* ---- events, children, empty nodes ---- */
 
-static CUresult add_event(CUgraphNode *ret_node, CUgraph graph, const CUgraphNode *dependencies, size_t count,
-			  CUevent handle, enum sim_kind kind)
+static CUresult add_event(CUgraphNode *ret_node, CUgraph graph, const CUgraphNode *dependencies,
+			  size_t count, CUevent handle, enum sim_kind kind)
 {
 	struct sim_work work = {.kind = kind, .event = sim_object_check(handle, SIM_EVENT)};
 
-	return work.event ? add(ret_node, graph, dependencies, count, &work) : CUDA_ERROR_INVALID_VALUE;
+	return work.event ? add(ret_node, graph, dependencies, count, &work)
+			  : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult impl_cuGraphAddEventRecordNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
-					size_t numDependencies, CUevent event)
+CUresult impl_cuGraphAddEventRecordNode(CUgraphNode *phGraphNode, CUgraph hGraph,
+					const CUgraphNode *dependencies, size_t numDependencies,
+					CUevent event)
 {
-	return add_event(phGraphNode, hGraph, dependencies, numDependencies, event, SIM_EVENT_RECORD);
+	return add_event(phGraphNode, hGraph, dependencies, numDependencies, event,
+			 SIM_EVENT_RECORD);
 }
 
-CUresult impl_cuGraphAddEventWaitNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
-				      size_t numDependencies, CUevent event)
+CUresult impl_cuGraphAddEventWaitNode(CUgraphNode *phGraphNode, CUgraph hGraph,
+				      const CUgraphNode *dependencies, size_t numDependencies,
+				      CUevent event)
 {
 	return add_event(phGraphNode, hGraph, dependencies, numDependencies, event, SIM_EVENT_WAIT);
 }
@@ -430,8 +449,9 @@ CUresult impl_cuGraphEventWaitNodeGetEvent(CUgraphNode hNode, CUevent *event_out
 	return CUDA_SUCCESS;
 }
 
-CUresult impl_cuGraphAddChildGraphNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
-				       size_t numDependencies, CUgraph childGraph)
+CUresult impl_cuGraphAddChildGraphNode(CUgraphNode *phGraphNode, CUgraph hGraph,
+				       const CUgraphNode *dependencies, size_t numDependencies,
+				       CUgraph childGraph)
 {
 	struct sim_graph *graph = sim_object_check(childGraph, SIM_GRAPH);
 	struct sim_work work = {.kind = SIM_CHILD_GRAPH};
@@ -455,8 +475,8 @@ CUresult impl_cuGraphChildGraphNodeGetGraph(CUgraphNode hNode, CUgraph *phGraph)
 	return CUDA_SUCCESS;
 }
 
-CUresult impl_cuGraphAddEmptyNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
-				  size_t numDependencies)
+CUresult impl_cuGraphAddEmptyNode(CUgraphNode *phGraphNode, CUgraph hGraph,
+				  const CUgraphNode *dependencies, size_t numDependencies)
 {
 	struct sim_work work = {.kind = SIM_EMPTY};
 
@@ -486,8 +506,8 @@ static CUresult any_work(const CUgraphNodeParams *from, struct sim_work *ret_wor
 		return CUDA_SUCCESS;
 	case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
 	case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
-		ret_work->kind =
-			from->type == CU_GRAPH_NODE_TYPE_EVENT_RECORD ? SIM_EVENT_RECORD : SIM_EVENT_WAIT;
+		ret_work->kind = from->type == CU_GRAPH_NODE_TYPE_EVENT_RECORD ? SIM_EVENT_RECORD
+									       : SIM_EVENT_WAIT;
 		ret_work->event = sim_object_check(from->eventRecord.event, SIM_EVENT);
 		return ret_work->event ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 	default:
@@ -495,7 +515,8 @@ static CUresult any_work(const CUgraphNodeParams *from, struct sim_work *ret_wor
 	}
 }
 
-CUresult impl_cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
+CUresult impl_cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph,
+				const CUgraphNode *dependencies,
 				const CUgraphEdgeData *dependencyData, size_t numDependencies,
 				CUgraphNodeParams *nodeParams)
 {
@@ -505,16 +526,18 @@ CUresult impl_cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph, const 
 	if (!nodeParams)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (nodeParams->type == CU_GRAPH_NODE_TYPE_GRAPH)
-		return impl_cuGraphAddChildGraphNode(phGraphNode, hGraph, dependencies, numDependencies,
-						     nodeParams->graph.graph);
+		return impl_cuGraphAddChildGraphNode(phGraphNode, hGraph, dependencies,
+						     numDependencies, nodeParams->graph.graph);
 	result = any_work(nodeParams, &work);
 	return result ? result : add(phGraphNode, hGraph, dependencies, numDependencies, &work);
 }
 
-CUresult impl_cuGraphAddNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
-			     size_t numDependencies, CUgraphNodeParams *nodeParams)
+CUresult impl_cuGraphAddNode(CUgraphNode *phGraphNode, CUgraph hGraph,
+			     const CUgraphNode *dependencies, size_t numDependencies,
+			     CUgraphNodeParams *nodeParams)
 {
-	return impl_cuGraphAddNode_v2(phGraphNode, hGraph, dependencies, NULL, numDependencies, nodeParams);
+	return impl_cuGraphAddNode_v2(phGraphNode, hGraph, dependencies, NULL, numDependencies,
+				      nodeParams);
 }
 
 CUresult impl_cuGraphNodeSetParams(CUgraphNode hNode, CUgraphNodeParams *nodeParams)
@@ -529,7 +552,8 @@ CUresult impl_cuGraphNodeSetParams(CUgraphNode hNode, CUgraphNodeParams *nodePar
 	return result ? result : replace(node, &work);
 }
 
-CUresult impl_cuGraphExecNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraphNodeParams *nodeParams)
+CUresult impl_cuGraphExecNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
+				       CUgraphNodeParams *nodeParams)
 {
 	struct sim_node *node;
 	struct sim_work work;

@@ -2,10 +2,10 @@
 /*
  * Stream-ordered memory: pools, cuMemAllocAsync, cuMemFreeAsync.
  *
- * Owns: struct sim_memory_pool and its blocks. A freed block may be used again at once by the stream that freed it, by
- * others only after the free has run. Blocks above the release threshold go back to the device when something
- * synchronizes. Called by: exports.c, engine.c (a free has run), stream.c and event.c (synchronized).
- * Relies on memory.c for the bytes.
+ * Owns: struct sim_memory_pool and its blocks. A freed block may be used again at once by the
+ * stream that freed it, by others only after the free has run. Blocks above the release threshold
+ * go back to the device when something synchronizes. Called by: exports.c, engine.c (a free has
+ * run), stream.c and event.c (synchronized). Relies on memory.c for the bytes.
  */
 #include "sim.h"
 #include <stdlib.h>
@@ -15,7 +15,7 @@ struct sim_memory_pool {
 	struct sim_object object;
 	int device;
 	bool standard; /* the device's default pool */
-	bool doomed; /* destroyed while blocks are in use */
+	bool doomed;   /* destroyed while blocks are in use */
 	uint64_t threshold;
 	uint64_t reserved, reserved_high, used, used_high;
 	int reuse[4];
@@ -81,7 +81,8 @@ static void trim(struct sim_memory_pool *pool, uint64_t keep)
 {
 	struct sim_allocation *next;
 
-	for (struct sim_allocation *block = pool->blocks; block && pool->reserved > keep; block = next) {
+	for (struct sim_allocation *block = pool->blocks; block && pool->reserved > keep;
+	     block = next) {
 		next = block->next;
 		if (!block->released)
 			continue;
@@ -122,7 +123,8 @@ void sim_pool_free_done(struct sim_allocation *block)
 		trim(pool, 0);
 }
 
-static struct sim_allocation *take_again(struct sim_memory_pool *pool, struct sim_stream *stream, size_t size)
+static struct sim_allocation *take_again(struct sim_memory_pool *pool, struct sim_stream *stream,
+					 size_t size)
 {
 	for (struct sim_allocation *block = pool->blocks; block; block = block->next) {
 		struct sim_allocation *renewed = block;
@@ -132,7 +134,8 @@ static struct sim_allocation *take_again(struct sim_memory_pool *pool, struct si
 		if (!block->released) {
 			if (block->freed_on != stream->object.id)
 				continue;
-			/* The free will run before what comes now on this stream: the address passes on. */
+			/* The free will run before what comes now on this stream: the address
+			 * passes on. */
 			renewed = malloc(sizeof(*renewed));
 			if (!renewed)
 				return NULL;
@@ -159,7 +162,8 @@ static struct sim_allocation *take_again(struct sim_memory_pool *pool, struct si
 	return NULL;
 }
 
-static CUresult take(CUdeviceptr *ret_pointer, size_t size, struct sim_memory_pool *pool, CUstream handle)
+static CUresult take(CUdeviceptr *ret_pointer, size_t size, struct sim_memory_pool *pool,
+		     CUstream handle)
 {
 	struct sim_work work = {.kind = SIM_ALLOC};
 	struct sim_allocation *block;
@@ -221,11 +225,13 @@ static struct sim_memory_pool *check(CUmemoryPool handle)
 	return sim_object_check(handle, SIM_MEMORY_POOL);
 }
 
-CUresult impl_cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream)
+CUresult impl_cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool,
+				      CUstream hStream)
 {
 	struct sim_memory_pool *from = check(pool);
 
-	return from && !from->doomed ? take(dptr, bytesize, from, hStream) : CUDA_ERROR_INVALID_VALUE;
+	return from && !from->doomed ? take(dptr, bytesize, from, hStream)
+				     : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult impl_cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream)
@@ -362,7 +368,8 @@ CUresult impl_cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *map, 
 	return check(pool) && map && count ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult impl_cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool memPool, CUmemLocation *location)
+CUresult impl_cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool memPool,
+				 CUmemLocation *location)
 {
 	if (!check(memPool) || !flags || !location)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -370,10 +377,10 @@ CUresult impl_cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool memPool,
 	return CUDA_SUCCESS;
 }
 
-#define CHECK(device)                                                                                                  \
-	do {                                                                                                           \
-		if ((device) < 0 || (device) >= sim.device_count)                                                      \
-			return CUDA_ERROR_INVALID_DEVICE;                                                              \
+#define CHECK(device)                                                                              \
+	do {                                                                                       \
+		if ((device) < 0 || (device) >= sim.device_count)                                  \
+			return CUDA_ERROR_INVALID_DEVICE;                                          \
 	} while (0)
 
 CUresult impl_cuDeviceGetDefaultMemPool(CUmemoryPool *pool_out, CUdevice dev)
@@ -405,8 +412,8 @@ CUresult impl_cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool)
 
 /* ---- what needs no bytes to move: managed memory is in one place here ---- */
 
-CUresult impl_cuMemPrefetchAsync_v2(CUdeviceptr devPtr, size_t count, CUmemLocation location, unsigned int flags,
-				    CUstream hStream)
+CUresult impl_cuMemPrefetchAsync_v2(CUdeviceptr devPtr, size_t count, CUmemLocation location,
+				    unsigned int flags, CUstream hStream)
 {
 	struct sim_work work = {.kind = SIM_EMPTY};
 	struct sim_stream *stream;
@@ -419,13 +426,15 @@ CUresult impl_cuMemPrefetchAsync_v2(CUdeviceptr devPtr, size_t count, CUmemLocat
 	return sim_submit(stream, &work, NULL);
 }
 
-CUresult impl_cuMemPrefetchAsync(CUdeviceptr devPtr, size_t count, CUdevice dstDevice, CUstream hStream)
+CUresult impl_cuMemPrefetchAsync(CUdeviceptr devPtr, size_t count, CUdevice dstDevice,
+				 CUstream hStream)
 {
-	return impl_cuMemPrefetchAsync_v2(devPtr, count, (CUmemLocation){.type = CU_MEM_LOCATION_TYPE_DEVICE}, 0,
-					  hStream);
+	return impl_cuMemPrefetchAsync_v2(
+		devPtr, count, (CUmemLocation){.type = CU_MEM_LOCATION_TYPE_DEVICE}, 0, hStream);
 }
 
-CUresult impl_cuMemAdvise_v2(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUmemLocation location)
+CUresult impl_cuMemAdvise_v2(CUdeviceptr devPtr, size_t count, CUmem_advise advice,
+			     CUmemLocation location)
 {
 	return sim_memory_kind(devPtr) == SIM_MANAGED ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }

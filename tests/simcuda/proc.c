@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * Look-ups and texts: cuGetProcAddress by the measured rules, error names, the driver version, export tables.
+ * Look-ups and texts: cuGetProcAddress by the measured rules, error names, the driver version,
+ * export tables.
  *
- * Owns: the one test export table. Called by: exports.c. Relies on the tables of exports.c for versions.
+ * Owns: the one test export table. Called by: exports.c. Relies on the tables of exports.c for
+ * versions.
  */
 #include "sim.h"
 #include <stdlib.h>
@@ -11,7 +13,8 @@
 static CUresult find(const char *name, int version, cuuint64_t flags, void **ret_address,
 		     CUdriverProcAddressQueryResult *ret_status)
 {
-	bool per_thread = flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, known = false, has_form = false;
+	bool per_thread = flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, known = false,
+	     has_form = false;
 	const struct sim_lookup *best = NULL;
 
 	for (unsigned i = 0; i < sim_lookup_count; i++) {
@@ -32,9 +35,9 @@ static CUresult find(const char *name, int version, cuuint64_t flags, void **ret
 			best = lookup;
 	}
 	*ret_address = best ? sim_exports[best->export].address : NULL;
-	*ret_status = best  ? CU_GET_PROC_ADDRESS_SUCCESS :
-		      known ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT :
-			      CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+	*ret_status = best    ? CU_GET_PROC_ADDRESS_SUCCESS
+		      : known ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT
+			      : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
 	return CUDA_SUCCESS;
 }
 
@@ -81,41 +84,51 @@ CUresult impl_cuDriverGetVersion(int *driverVersion)
 
 /* ---- errors ---- */
 
-#define ERRORS(X)                                                                                                      \
-	X(CUDA_SUCCESS, "no error")                                                                                    \
-	X(CUDA_ERROR_INVALID_VALUE, "invalid argument")                                                                \
-	X(CUDA_ERROR_OUT_OF_MEMORY, "out of memory")                                                                   \
-	X(CUDA_ERROR_NOT_INITIALIZED, "initialization error")                                                          \
-	X(CUDA_ERROR_DEINITIALIZED, "driver shutting down")                                                            \
-	X(CUDA_ERROR_NO_DEVICE, "no CUDA-capable device is detected")                                                  \
-	X(CUDA_ERROR_INVALID_DEVICE, "invalid device ordinal")                                                         \
-	X(CUDA_ERROR_INVALID_IMAGE, "device kernel image is invalid")                                                  \
-	X(CUDA_ERROR_INVALID_CONTEXT, "invalid device context")                                                        \
-	X(CUDA_ERROR_INVALID_PTX, "a PTX compilation failed")                                                          \
-	X(CUDA_ERROR_FILE_NOT_FOUND, "file not found")                                                                 \
-	X(CUDA_ERROR_INVALID_HANDLE, "invalid resource handle")                                                        \
-	X(CUDA_ERROR_NOT_FOUND, "named symbol not found")                                                              \
-	X(CUDA_ERROR_NOT_READY, "device not ready")                                                                    \
-	X(CUDA_ERROR_ILLEGAL_ADDRESS, "an illegal memory access was encountered")                                      \
-	X(CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED, "peer access is already enabled")                                    \
-	X(CUDA_ERROR_PEER_ACCESS_NOT_ENABLED, "peer access has not been enabled")                                      \
-	X(CUDA_ERROR_CONTEXT_IS_DESTROYED, "context is destroyed")                                                     \
-	X(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED, "part or all of the requested memory range is already mapped")   \
-	X(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED, "pointer does not correspond to a registered memory region")         \
-	X(CUDA_ERROR_UNSUPPORTED_LIMIT, "limit is not supported on this architecture")                                 \
-	X(CUDA_ERROR_OPERATING_SYSTEM, "OS call failed or operation not supported on this OS")                         \
-	X(CUDA_ERROR_NOT_PERMITTED, "operation not permitted")                                                         \
-	X(CUDA_ERROR_NOT_SUPPORTED, "operation not supported")                                                         \
-	X(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "operation not permitted when stream is capturing")                   \
-	X(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, "operation failed due to a previous error during capture")            \
-	X(CUDA_ERROR_STREAM_CAPTURE_MERGE, "operation would result in a merge of separate capture sequences")          \
-	X(CUDA_ERROR_STREAM_CAPTURE_UNMATCHED, "capture was not ended in the same stream as it began")                 \
-	X(CUDA_ERROR_STREAM_CAPTURE_UNJOINED, "capturing stream has unjoined work")                                    \
-	X(CUDA_ERROR_STREAM_CAPTURE_ISOLATION, "dependency created on uncaptured work in another stream")              \
-	X(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, "operation would make the legacy stream depend on a capturing stream")   \
-	X(CUDA_ERROR_CAPTURED_EVENT, "operation not permitted on an event last recorded in a capturing stream")        \
-	X(CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD, "attempt to terminate a capture from the wrong thread")              \
-	X(CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE, "the graph update was not performed")                                  \
+#define ERRORS(X)                                                                                  \
+	X(CUDA_SUCCESS, "no error")                                                                \
+	X(CUDA_ERROR_INVALID_VALUE, "invalid argument")                                            \
+	X(CUDA_ERROR_OUT_OF_MEMORY, "out of memory")                                               \
+	X(CUDA_ERROR_NOT_INITIALIZED, "initialization error")                                      \
+	X(CUDA_ERROR_DEINITIALIZED, "driver shutting down")                                        \
+	X(CUDA_ERROR_NO_DEVICE, "no CUDA-capable device is detected")                              \
+	X(CUDA_ERROR_INVALID_DEVICE, "invalid device ordinal")                                     \
+	X(CUDA_ERROR_INVALID_IMAGE, "device kernel image is invalid")                              \
+	X(CUDA_ERROR_INVALID_CONTEXT, "invalid device context")                                    \
+	X(CUDA_ERROR_INVALID_PTX, "a PTX compilation failed")                                      \
+	X(CUDA_ERROR_FILE_NOT_FOUND, "file not found")                                             \
+	X(CUDA_ERROR_INVALID_HANDLE, "invalid resource handle")                                    \
+	X(CUDA_ERROR_NOT_FOUND, "named symbol not found")                                          \
+	X(CUDA_ERROR_NOT_READY, "device not ready")                                                \
+	X(CUDA_ERROR_ILLEGAL_ADDRESS, "an illegal memory access was encountered")                  \
+	X(CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED, "peer access is already enabled")                \
+	X(CUDA_ERROR_PEER_ACCESS_NOT_ENABLED, "peer access has not been enabled")                  \
+	X(CUDA_ERROR_CONTEXT_IS_DESTROYED, "context is destroyed")                                 \
+	X(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED,                                               \
+	  "part or all of the requested memory range is already mapped")                           \
+	X(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED,                                                   \
+	  "pointer does not correspond to a registered memory region")                             \
+	X(CUDA_ERROR_UNSUPPORTED_LIMIT, "limit is not supported on this architecture")             \
+	X(CUDA_ERROR_OPERATING_SYSTEM, "OS call failed or operation not supported on this OS")     \
+	X(CUDA_ERROR_NOT_PERMITTED, "operation not permitted")                                     \
+	X(CUDA_ERROR_NOT_SUPPORTED, "operation not supported")                                     \
+	X(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,                                                   \
+	  "operation not permitted when stream is capturing")                                      \
+	X(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED,                                                   \
+	  "operation failed due to a previous error during capture")                               \
+	X(CUDA_ERROR_STREAM_CAPTURE_MERGE,                                                         \
+	  "operation would result in a merge of separate capture sequences")                       \
+	X(CUDA_ERROR_STREAM_CAPTURE_UNMATCHED,                                                     \
+	  "capture was not ended in the same stream as it began")                                  \
+	X(CUDA_ERROR_STREAM_CAPTURE_UNJOINED, "capturing stream has unjoined work")                \
+	X(CUDA_ERROR_STREAM_CAPTURE_ISOLATION,                                                     \
+	  "dependency created on uncaptured work in another stream")                               \
+	X(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT,                                                      \
+	  "operation would make the legacy stream depend on a capturing stream")                   \
+	X(CUDA_ERROR_CAPTURED_EVENT,                                                               \
+	  "operation not permitted on an event last recorded in a capturing stream")               \
+	X(CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD,                                                  \
+	  "attempt to terminate a capture from the wrong thread")                                  \
+	X(CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE, "the graph update was not performed")              \
 	X(CUDA_ERROR_UNKNOWN, "unknown error")
 
 static const struct {
@@ -172,7 +185,7 @@ static unsigned table_pending(int device)
 }
 
 static const struct {
-	size_t size; /* in bytes, as in the driver's own tables */
+	size_t size;	       /* in bytes, as in the driver's own tables */
 	uint64_t (*now)(void); /* engine clock in ns: virtual under SIMCUDA_TIME=virtual */
 	unsigned (*pending)(int device); /* operations not done */
 } test_table = {sizeof(test_table), table_now, table_pending};

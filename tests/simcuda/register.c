@@ -2,10 +2,11 @@
 /*
  * Registered host memory.
  *
- * Owns: cuMemHostRegister and its end. The pages that a range had when it was registered stay the device's: if the
- * program unmaps the range and maps something else there, the device still sees the old pages. For a whole-page range
- * of one private anonymous or shared mapping that is done with a second mapping of the same pages; any other range
- * (malloc'ed memory shares its pages with neighbours) is used where it lies. Called by: exports.c, memory.c.
+ * Owns: cuMemHostRegister and its end. The pages that a range had when it was registered stay the
+ * device's: if the program unmaps the range and maps something else there, the device still sees
+ * the old pages. For a whole-page range of one private anonymous or shared mapping that is done
+ * with a second mapping of the same pages; any other range (malloc'ed memory shares its pages with
+ * neighbours) is used where it lies. Called by: exports.c, memory.c.
  */
 #include "sim.h"
 #include <stdlib.h>
@@ -16,8 +17,9 @@
 #define PAGE ((size_t)4096)
 
 /*
- * A second mapping of the pages of a range. Shared pages: mremap() of length 0 makes one. Private anonymous pages have
- * none to be had, so they are exchanged for pages of a memory file with the same bytes. NULL: not possible.
+ * A second mapping of the pages of a range. Shared pages: mremap() of length 0 makes one. Private
+ * anonymous pages have none to be had, so they are exchanged for pages of a memory file with the
+ * same bytes. NULL: not possible.
  */
 static uint8_t *alias(void *address, size_t size, bool shared)
 {
@@ -36,7 +38,8 @@ static uint8_t *alias(void *address, size_t size, bool shared)
 		second = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
 	if (second != MAP_FAILED) {
 		memcpy(second, address, size);
-		if (mmap(address, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0) == MAP_FAILED) {
+		if (mmap(address, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0) ==
+		    MAP_FAILED) {
 			munmap(second, size);
 			second = MAP_FAILED;
 		}
@@ -45,7 +48,8 @@ static uint8_t *alias(void *address, size_t size, bool shared)
 	return second == MAP_FAILED ? NULL : second;
 }
 
-/* Whether [address, address + size) is writable memory of this process, and whether one mapping of its own holds it. */
+/* Whether [address, address + size) is writable memory of this process, and whether one mapping of
+ * its own holds it. */
 static bool mapped(uintptr_t address, size_t size, bool *ret_own, bool *ret_shared)
 {
 	FILE *maps = fopen("/proc/self/maps", "re");
@@ -59,13 +63,15 @@ static bool mapped(uintptr_t address, size_t size, bool *ret_own, bool *ret_shar
 		unsigned long from, to, inode;
 		char mode[8], name[256] = "";
 
-		if (sscanf(line, "%lx-%lx %7s %*s %*s %lu %255s", &from, &to, mode, &inode, name) < 4 || to <= want)
+		if (sscanf(line, "%lx-%lx %7s %*s %*s %lu %255s", &from, &to, mode, &inode, name) <
+			    4 ||
+		    to <= want)
 			continue;
 		if (from > want || mode[0] != 'r')
 			break;
 		/* Not the heap or a stack: other objects live there. */
-		*ret_own = from <= address && to >= end && mode[1] == 'w' && (!inode || mode[3] == 's') &&
-			   name[0] != '[';
+		*ret_own = from <= address && to >= end && mode[1] == 'w' &&
+			   (!inode || mode[3] == 's') && name[0] != '[';
 		*ret_shared = mode[3] == 's';
 		want = to;
 	}
@@ -89,9 +95,9 @@ CUresult impl_cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags)
 	if (allocation || last) {
 		if (!allocation)
 			allocation = last;
-		return allocation->kind == SIM_REGISTERED || allocation->kind == SIM_PINNED ?
-			       CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED :
-			       CUDA_ERROR_INVALID_VALUE;
+		return allocation->kind == SIM_REGISTERED || allocation->kind == SIM_PINNED
+			       ? CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED
+			       : CUDA_ERROR_INVALID_VALUE;
 	}
 	if (!mapped((uintptr_t)p, bytesize, &own, &shared))
 		return CUDA_ERROR_INVALID_VALUE;
@@ -150,7 +156,8 @@ CUresult impl_cuMemHostUnregister(void *p)
 		return CUDA_ERROR_INVALID_VALUE;
 	sim_wait_device(context->device);
 	allocation = sim_memory_find((uintptr_t)p);
-	if (!allocation || allocation->address != (uintptr_t)p || allocation->kind != SIM_REGISTERED)
+	if (!allocation || allocation->address != (uintptr_t)p ||
+	    allocation->kind != SIM_REGISTERED)
 		return CUDA_ERROR_INVALID_VALUE;
 	sim_cost(20000 + allocation->size / 40);
 	sim_memory_remove(allocation);

@@ -2,11 +2,12 @@
 /*
  * The simulated driver's private header: every structure and the calls between its files.
  *
- * Thread rules. One lock, sim.lock, protects everything declared here unless a field says otherwise. sim_enter()
- * takes it, sim_leave() gives it back; an implementation (impl_*) therefore runs with it held and may call any other
- * implementation. It is let go in three places only: while the host waits (sim_block), while an operation's bytes
- * are moved (engine.c) and while a host function runs (engine.c). Nothing read before one of these may be trusted
- * after it, except objects on which a reference is held.
+ * Thread rules. One lock, sim.lock, protects everything declared here unless a field says
+ * otherwise. sim_enter() takes it, sim_leave() gives it back; an implementation (impl_*) therefore
+ * runs with it held and may call any other implementation. It is let go in three places only: while
+ * the host waits (sim_block), while an operation's bytes are moved (engine.c) and while a host
+ * function runs (engine.c). Nothing read before one of these may be trusted after it, except
+ * objects on which a reference is held.
  */
 #ifndef SIM_H
 #define SIM_H
@@ -27,7 +28,8 @@
 #define SIM_DRIVER_VERSION 13000
 #define SIM_DEVICE_LIMIT   8
 #define SIM_QUEUE_LIMIT	   1024 /* pending operations of one stream before a submission blocks */
-/* A pageable host-to-device "async" copy above this waits for its own stream (measured: 1 MiB no, 16 MiB yes). */
+/* A pageable host-to-device "async" copy above this waits for its own stream (measured: 1 MiB no,
+ * 16 MiB yes). */
 #define SIM_PAGEABLE_WAIT_BYTES ((size_t)8 << 20)
 #define SIM_DEVICE_SPACE	((size_t)256 << 30) /* address range of one device */
 
@@ -61,7 +63,8 @@ struct sim_call {
 	bool waited; /* the host blocked for an operation */
 	bool noting;
 	unsigned note_length;
-	uint64_t cost_ns; /* CPU time that the call is given on top, spent after the lock is released */
+	uint64_t cost_ns; /* CPU time that the call is given on top, spent after the lock is
+			     released */
 	char notes[360];
 };
 
@@ -144,7 +147,8 @@ struct sim_memset {
 };
 
 struct sim_kernel {
-	const struct sim_builtin *builtin; /* NULL: an entry with no built-in kernel, does nothing */
+	const struct sim_builtin
+		*builtin; /* NULL: an entry with no built-in kernel, does nothing */
 	struct sim_function *function;
 	unsigned grid[3], block[3], shared;
 };
@@ -175,9 +179,11 @@ struct sim_work {
 		struct sim_graph *child;
 		uint64_t address;
 	};
-	struct sim_ipc_event *mark; /* event record or wait: counters shared with other processes, and the number there */
+	struct sim_ipc_event *mark; /* event record or wait: counters shared with other processes,
+				       and the number there */
 	uint64_t mark_number;
-	uint8_t *bytes; /* owned: kernel parameters, or the staged source of a pageable copy; value batch */
+	uint8_t *bytes; /* owned: kernel parameters, or the staged source of a pageable copy; value
+			   batch */
 	size_t byte_count;
 };
 
@@ -192,11 +198,11 @@ enum sim_state { SIM_WAITING, SIM_READY, SIM_STARTED, SIM_RUNNING, SIM_DONE };
 struct sim_operation {
 	unsigned references;
 	enum sim_state state;
-	unsigned unmet; /* operations it still waits for */
+	unsigned unmet;	   /* operations it still waits for */
 	unsigned position; /* index in the engine's list of ready or started operations */
-	uint64_t order; /* submission number */
+	uint64_t order;	   /* submission number */
 	uint64_t ready_at, started_at, finish_at; /* engine clock, ns */
-	bool polls; /* finishes when its condition holds */
+	bool polls;				  /* finishes when its condition holds */
 	struct sim_context *context;
 	struct sim_stream *stream; /* NULL for an inner node of a graph */
 	struct sim_operation **dependents;
@@ -212,13 +218,14 @@ void sim_operation_commit(struct sim_operation *operation);
 uint64_t sim_now(void); /* engine clock: real or virtual ns */
 void sim_engine_start(void);
 void sim_engine_poll(void); /* virtual time: let some work happen at a call */
-void sim_block(void); /* wait until something completes; gives up the lock meanwhile */
+void sim_block(void);	    /* wait until something completes; gives up the lock meanwhile */
 void sim_wait_operation(struct sim_operation *operation);
 void sim_wait_context(struct sim_context *context);
 void sim_wait_device(int device);
 uint64_t sim_random(uint64_t bound);
 
-/* Runs the bytes of a work item without the lock; 0 or the sticky error. Built-in kernels: kernels.c. */
+/* Runs the bytes of a work item without the lock; 0 or the sticky error. Built-in kernels:
+ * kernels.c. */
 CUresult sim_run_bytes(const struct sim_work *work);
 
 struct sim_builtin {
@@ -229,7 +236,8 @@ struct sim_builtin {
 };
 
 const struct sim_builtin *sim_builtin_find(const char *name);
-/* Duration of the kernel in ns; *ret_polls when it ends on a condition that sim_kernel_ready() tells. */
+/* Duration of the kernel in ns; *ret_polls when it ends on a condition that sim_kernel_ready()
+ * tells. */
 uint64_t sim_kernel_duration(const struct sim_work *work, bool *ret_polls);
 bool sim_kernel_ready(const struct sim_work *work);
 void sim_kernel_parameters(const struct sim_work *work, uint64_t parameters[6]);
@@ -277,13 +285,15 @@ struct sim_event {
 	struct sim_context *context; /* no reference: valid while its id is context_id */
 	uint64_t context_id;
 	struct sim_operation *record; /* last record, NULL if never */
-	uint64_t capture_id; /* capture of the last record, running or not; 0: last record was a real one */
+	uint64_t capture_id; /* capture of the last record, running or not; 0: last record was a
+				real one */
 	struct sim_node **frontier;
 	unsigned frontier_count;
 	struct sim_ipc_event *shared;
 };
 
-CUresult sim_context_current(struct sim_context **ret_context); /* INVALID_CONTEXT, CONTEXT_IS_DESTROYED, sticky */
+CUresult sim_context_current(
+	struct sim_context **ret_context); /* INVALID_CONTEXT, CONTEXT_IS_DESTROYED, sticky */
 struct sim_context *sim_context_handle(CUcontext handle);
 CUresult sim_stream_resolve(CUstream handle, struct sim_stream **ret_stream);
 struct sim_stream *sim_stream_legacy(struct sim_context *context);
@@ -293,15 +303,17 @@ void sim_stream_put(struct sim_stream *stream);
 bool sim_stream_is_blocking(const struct sim_stream *stream);
 void sim_streams_release(struct sim_context *context);
 /*
- * Puts work on a stream: a node if the stream captures, else an operation. Takes over what the work owns, also on
- * failure. ret_operation (may be NULL) gets a reference, or NULL if it was captured.
+ * Puts work on a stream: a node if the stream captures, else an operation. Takes over what the work
+ * owns, also on failure. ret_operation (may be NULL) gets a reference, or NULL if it was captured.
  */
-CUresult sim_submit(struct sim_stream *stream, struct sim_work *work, struct sim_operation **ret_operation);
+CUresult sim_submit(struct sim_stream *stream, struct sim_work *work,
+		    struct sim_operation **ret_operation);
 /* As sim_submit with more operations to follow. */
-CUresult sim_submit_list(struct sim_stream *stream, struct sim_work *work, struct sim_operation **earlier,
-			 unsigned count, struct sim_operation **ret_operation);
-CUresult sim_submit_after(struct sim_stream *stream, struct sim_work *work, struct sim_operation *earlier,
-			  struct sim_operation **ret_operation);
+CUresult sim_submit_list(struct sim_stream *stream, struct sim_work *work,
+			 struct sim_operation **earlier, unsigned count,
+			 struct sim_operation **ret_operation);
+CUresult sim_submit_after(struct sim_stream *stream, struct sim_work *work,
+			  struct sim_operation *earlier, struct sim_operation **ret_operation);
 /* Waits until all that the stream holds now is done; legacy: all blocking streams too. */
 void sim_wait_stream(struct sim_stream *stream);
 bool sim_stream_idle(struct sim_stream *stream);
@@ -309,11 +321,19 @@ uint64_t sim_thread_number(void);
 
 /* ---- memory (memory.c) ---- */
 
-enum sim_memory { SIM_PAGEABLE, SIM_PINNED, SIM_REGISTERED, SIM_MANAGED, SIM_DEVICE, SIM_POOL, SIM_OTHER };
+enum sim_memory {
+	SIM_PAGEABLE,
+	SIM_PINNED,
+	SIM_REGISTERED,
+	SIM_MANAGED,
+	SIM_DEVICE,
+	SIM_POOL,
+	SIM_OTHER
+};
 
 struct sim_allocation {
 	uint64_t address;
-	size_t size; /* as asked */
+	size_t size;	 /* as asked */
 	size_t reserved; /* address range taken */
 	uint8_t *backing;
 	enum sim_memory kind;
@@ -324,13 +344,14 @@ struct sim_allocation {
 	struct sim_context *context;
 	struct sim_memory_pool *pool;
 	uint64_t freed_on; /* pool: id of the stream of the free */
-	bool freed; /* pool: free submitted */
-	bool released; /* pool: the free has run: in the pool's hands, no access */
-	bool replaced; /* pool: taken again on the same stream before the free ran; out of the table */
+	bool freed;	   /* pool: free submitted */
+	bool released;	   /* pool: the free has run: in the pool's hands, no access */
+	bool replaced; /* pool: taken again on the same stream before the free ran; out of the table
+			*/
 	struct sim_allocation *next; /* pool: list of its blocks */
 	bool sync_memops;
 	bool array;
-	bool imported; /* opened from another process */
+	bool imported;	/* opened from another process */
 	bool whole_map; /* backing is an own mapping, to be unmapped */
 	struct sim_physical *physical;
 };
@@ -338,7 +359,8 @@ struct sim_allocation {
 struct sim_allocation *sim_memory_find(uint64_t address);
 enum sim_memory sim_memory_kind(uint64_t address);
 bool sim_memory_is_host(enum sim_memory kind);
-/* Host address of device-visible bytes; NULL if the range is not mapped. `host`: pageable memory is allowed. */
+/* Host address of device-visible bytes; NULL if the range is not mapped. `host`: pageable memory is
+ * allowed. */
 uint8_t *sim_memory_translate(uint64_t address, size_t size, bool host);
 bool sim_memory_sync(uint64_t address); /* SYNC_MEMOPS applies */
 CUresult sim_memory_device_new(struct sim_context *context, size_t size, size_t alignment,
@@ -354,8 +376,9 @@ uint64_t sim_memory_offset(const struct sim_allocation *allocation);
 uint64_t sim_memory_space(int device, size_t size); /* bare address range of the device */
 void sim_memory_space_free(int device, uint64_t address, size_t size);
 bool sim_array_layout(CUarray handle, uint64_t *ret_base, size_t *ret_pitch, size_t *ret_height);
-CUresult sim_copy_operand(CUmemorytype type, const void *host, CUdeviceptr device, CUarray array, size_t x, size_t y,
-			  size_t z, size_t pitch, size_t height, struct sim_operand *ret_operand);
+CUresult sim_copy_operand(CUmemorytype type, const void *host, CUdeviceptr device, CUarray array,
+			  size_t x, size_t y, size_t z, size_t pitch, size_t height,
+			  struct sim_operand *ret_operand);
 CUresult sim_copy_3d(const CUDA_MEMCPY3D *from, struct sim_copy *ret_copy);
 void sim_register_end(struct sim_allocation *allocation);
 void sim_pool_free_done(struct sim_allocation *allocation);
@@ -383,8 +406,9 @@ struct sim_function {
 	unsigned maximum_shared;
 };
 
-CUresult sim_kernel_work(struct sim_function *function, const unsigned grid[3], const unsigned block[3],
-			 unsigned shared, void **parameters, void **extra, struct sim_work *ret_work);
+CUresult sim_kernel_work(struct sim_function *function, const unsigned grid[3],
+			 const unsigned block[3], unsigned shared, void **parameters, void **extra,
+			 struct sim_work *ret_work);
 void sim_modules_release(struct sim_context *context);
 
 /* ---- events shared between processes (ipc.c) ---- */
@@ -403,7 +427,8 @@ void sim_ipc_event_close(struct sim_event *event);
 struct sim_node {
 	struct sim_object object;
 	struct sim_graph *graph;
-	unsigned index; /* in graph->nodes; a node comes after all that it depends on, unless edges were added by hand */
+	unsigned index; /* in graph->nodes; a node comes after all that it depends on, unless edges
+			   were added by hand */
 	bool disabled;
 	struct sim_node **dependencies;
 	unsigned dependency_count;
@@ -423,7 +448,7 @@ struct sim_graph {
 
 struct sim_exec {
 	struct sim_object object;
-	struct sim_graph *graph; /* own copy */
+	struct sim_graph *graph;    /* own copy */
 	struct sim_operation *last; /* end of the last launch */
 	cuuint64_t flags;
 };
@@ -441,11 +466,15 @@ struct sim_capture {
 	struct sim_capture *next;
 };
 
-CUresult sim_capture_add(struct sim_stream *stream, struct sim_work *work); /* takes over what the work owns */
-CUresult sim_capture_prohibits(void); /* for calls unsafe during capture: SUCCESS, or 900 with invalidation */
-bool sim_capture_blocking(struct sim_context *context); /* a blocking stream of the context captures */
+CUresult sim_capture_add(struct sim_stream *stream,
+			 struct sim_work *work); /* takes over what the work owns */
+CUresult sim_capture_prohibits(
+	void); /* for calls unsafe during capture: SUCCESS, or 900 with invalidation */
+bool sim_capture_blocking(
+	struct sim_context *context); /* a blocking stream of the context captures */
 void sim_capture_invalidate_blocking(struct sim_context *context);
-bool sim_capture_context(struct sim_context *context, bool invalidate); /* any stream of the context captures */
+bool sim_capture_context(struct sim_context *context,
+			 bool invalidate); /* any stream of the context captures */
 void sim_capture_invalidate(struct sim_capture *capture);
 void sim_capture_drop_stream(struct sim_stream *stream);
 CUresult sim_capture_record(struct sim_stream *stream, struct sim_event *event, bool external);
@@ -459,8 +488,8 @@ struct sim_graph *sim_graph_new(void);
 void sim_graph_free(struct sim_graph *graph);
 struct sim_graph *sim_graph_clone(const struct sim_graph *graph);
 /* Takes over what the work owns; NULL without memory. */
-struct sim_node *sim_node_new(struct sim_graph *graph, struct sim_node *const *dependencies, unsigned count,
-			      struct sim_work *work);
+struct sim_node *sim_node_new(struct sim_graph *graph, struct sim_node *const *dependencies,
+			      unsigned count, struct sim_work *work);
 CUresult sim_exec_node(CUgraphExec exec_handle, CUgraphNode handle, struct sim_node **ret_node);
 int sim_node_depend(struct sim_node *node, struct sim_node *on);
 

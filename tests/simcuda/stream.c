@@ -2,10 +2,11 @@
 /*
  * Streams and the order between them.
  *
- * Owns: creation and life of streams, the resolution of the handles 0, 1 and 2, submission with the legacy rules:
- * an operation on the legacy stream follows all earlier work of the context's blocking streams (per-thread ones
- * included), and later work of those follows it. Non-blocking streams take no part. Called by: every file that
- * submits or waits. Relies on engine.c, and on capture.c while a stream captures.
+ * Owns: creation and life of streams, the resolution of the handles 0, 1 and 2, submission with the
+ * legacy rules: an operation on the legacy stream follows all earlier work of the context's
+ * blocking streams (per-thread ones included), and later work of those follows it. Non-blocking
+ * streams take no part. Called by: every file that submits or waits. Relies on engine.c, and on
+ * capture.c while a stream captures.
  */
 #include "sim.h"
 #include <stdlib.h>
@@ -14,7 +15,8 @@
 static uint64_t next_thread;
 static __thread uint64_t own_thread;
 
-/* Caller holds the lock. Numbers are given in order of first use, so that journals do not show thread ids. */
+/* Caller holds the lock. Numbers are given in order of first use, so that journals do not show
+ * thread ids. */
 uint64_t sim_thread_number(void)
 {
 	if (!own_thread)
@@ -38,7 +40,8 @@ static struct sim_stream *stream_new(struct sim_context *context, enum sim_strea
 	stream->context = context;
 	if (kind == SIM_LEGACY)
 		return stream;
-	grown = sim_grow(context->streams, context->stream_count, &context->stream_space, sizeof(*grown));
+	grown = sim_grow(context->streams, context->stream_count, &context->stream_space,
+			 sizeof(*grown));
 	if (!grown) {
 		sim_object_free(stream);
 		return NULL;
@@ -142,8 +145,8 @@ CUresult sim_stream_implicit(struct sim_stream **ret_stream)
 
 /* ---- submission ---- */
 
-static int follow(struct sim_operation *operation, struct sim_stream *stream, struct sim_operation **earlier,
-		  unsigned count)
+static int follow(struct sim_operation *operation, struct sim_stream *stream,
+		  struct sim_operation **earlier, unsigned count)
 {
 	struct sim_context *context = stream->context;
 	int error = sim_operation_after(operation, stream->tail);
@@ -160,8 +163,9 @@ static int follow(struct sim_operation *operation, struct sim_stream *stream, st
 	return error;
 }
 
-CUresult sim_submit_list(struct sim_stream *stream, struct sim_work *work, struct sim_operation **earlier,
-			 unsigned count, struct sim_operation **ret_operation)
+CUresult sim_submit_list(struct sim_stream *stream, struct sim_work *work,
+			 struct sim_operation **earlier, unsigned count,
+			 struct sim_operation **ret_operation)
 {
 	struct sim_context *context = stream->context;
 	struct sim_operation *operation;
@@ -201,13 +205,14 @@ CUresult sim_submit_list(struct sim_stream *stream, struct sim_work *work, struc
 	return CUDA_SUCCESS;
 }
 
-CUresult sim_submit_after(struct sim_stream *stream, struct sim_work *work, struct sim_operation *earlier,
-			  struct sim_operation **ret_operation)
+CUresult sim_submit_after(struct sim_stream *stream, struct sim_work *work,
+			  struct sim_operation *earlier, struct sim_operation **ret_operation)
 {
 	return sim_submit_list(stream, work, &earlier, earlier != NULL, ret_operation);
 }
 
-CUresult sim_submit(struct sim_stream *stream, struct sim_work *work, struct sim_operation **ret_operation)
+CUresult sim_submit(struct sim_stream *stream, struct sim_work *work,
+		    struct sim_operation **ret_operation)
 {
 	return sim_submit_after(stream, work, NULL, ret_operation);
 }
@@ -220,7 +225,8 @@ bool sim_stream_idle(struct sim_stream *stream)
 		return false;
 	if (stream->kind == SIM_LEGACY) {
 		for (unsigned i = 0; i < context->stream_count; i++)
-			if (sim_stream_is_blocking(context->streams[i]) && context->streams[i]->tail)
+			if (sim_stream_is_blocking(context->streams[i]) &&
+			    context->streams[i]->tail)
 				return false;
 	}
 	return true;
@@ -239,7 +245,8 @@ void sim_wait_stream(struct sim_stream *stream)
 		tails[count++] = sim_operation_get(stream->tail);
 	if (stream->kind == SIM_LEGACY)
 		for (unsigned i = 0; i < context->stream_count; i++)
-			if (sim_stream_is_blocking(context->streams[i]) && context->streams[i]->tail)
+			if (sim_stream_is_blocking(context->streams[i]) &&
+			    context->streams[i]->tail)
 				tails[count++] = sim_operation_get(context->streams[i]->tail);
 	for (unsigned i = 0; i < count; i++) {
 		sim_wait_operation(tails[i]);
@@ -260,7 +267,8 @@ CUresult impl_cuStreamCreateWithPriority(CUstream *phStream, unsigned int flags,
 		return result;
 	if (!phStream || flags & ~CU_STREAM_NON_BLOCKING)
 		return CUDA_ERROR_INVALID_VALUE;
-	stream = stream_new(context, flags & CU_STREAM_NON_BLOCKING ? SIM_NON_BLOCKING : SIM_BLOCKING);
+	stream = stream_new(context,
+			    flags & CU_STREAM_NON_BLOCKING ? SIM_NON_BLOCKING : SIM_BLOCKING);
 	if (!stream)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	stream->flags = flags;
@@ -337,11 +345,11 @@ CUresult impl_cuStreamQuery(CUstream hStream)
 	return sim_stream_idle(stream) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
-#define RESOLVE(handle)                                                                                                \
-	struct sim_stream *stream;                                                                                     \
-	CUresult result = sim_stream_resolve(handle, &stream);                                                         \
-                                                                                                                       \
-	if (result)                                                                                                    \
+#define RESOLVE(handle)                                                                            \
+	struct sim_stream *stream;                                                                 \
+	CUresult result = sim_stream_resolve(handle, &stream);                                     \
+                                                                                                   \
+	if (result)                                                                                \
 	return result
 
 CUresult impl_cuStreamGetFlags(CUstream hStream, unsigned int *flags)
@@ -409,7 +417,8 @@ CUresult impl_cuStreamGetGreenCtx(CUstream hStream, CUgreenCtx *phCtx)
 	return CUDA_SUCCESS;
 }
 
-CUresult impl_cuStreamGetAttribute(CUstream hStream, CUstreamAttrID attr, CUstreamAttrValue *value_out)
+CUresult impl_cuStreamGetAttribute(CUstream hStream, CUstreamAttrID attr,
+				   CUstreamAttrValue *value_out)
 {
 	RESOLVE(hStream);
 	if (!value_out)
@@ -420,7 +429,8 @@ CUresult impl_cuStreamGetAttribute(CUstream hStream, CUstreamAttrID attr, CUstre
 	return CUDA_SUCCESS;
 }
 
-CUresult impl_cuStreamSetAttribute(CUstream hStream, CUstreamAttrID attr, const CUstreamAttrValue *value)
+CUresult impl_cuStreamSetAttribute(CUstream hStream, CUstreamAttrID attr,
+				   const CUstreamAttrValue *value)
 {
 	RESOLVE(hStream);
 	if (!value)
@@ -442,7 +452,8 @@ CUresult impl_cuStreamCopyAttributes(CUstream dst, CUstream src)
 	return result;
 }
 
-CUresult impl_cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr dptr, size_t length, unsigned int flags)
+CUresult impl_cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr dptr, size_t length,
+				     unsigned int flags)
 {
 	struct sim_work work = {.kind = SIM_EMPTY};
 	RESOLVE(hStream);

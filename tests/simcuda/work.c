@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Work items: what an operation or a graph node does, as a value. Owns: copying and clearing them, their names in the
- * journal. Called by: everything that submits.
+ * Work items: what an operation or a graph node does, as a value. Owns: copying and clearing them,
+ * their names in the journal. Called by: everything that submits.
  */
 #include "sim.h"
 #include <errno.h>
@@ -29,12 +29,18 @@ void sim_work_clear(struct sim_work *work)
 const char *sim_work_name(const struct sim_work *work)
 {
 	static const char *const names[] = {
-		[SIM_EMPTY] = "empty",		   [SIM_COPY] = "copy",
-		[SIM_MEMSET] = "memset",	   [SIM_HOST_FUNCTION] = "host-function",
-		[SIM_EVENT_RECORD] = "record",	   [SIM_EVENT_WAIT] = "wait",
-		[SIM_VALUE_WAIT] = "value-wait",   [SIM_VALUE_WRITE] = "value-write",
-		[SIM_ALLOC] = "alloc",		   [SIM_FREE_ASYNC] = "free",
-		[SIM_CHILD_GRAPH] = "child-graph", [SIM_BATCH] = "batch",
+		[SIM_EMPTY] = "empty",
+		[SIM_COPY] = "copy",
+		[SIM_MEMSET] = "memset",
+		[SIM_HOST_FUNCTION] = "host-function",
+		[SIM_EVENT_RECORD] = "record",
+		[SIM_EVENT_WAIT] = "wait",
+		[SIM_VALUE_WAIT] = "value-wait",
+		[SIM_VALUE_WRITE] = "value-write",
+		[SIM_ALLOC] = "alloc",
+		[SIM_FREE_ASYNC] = "free",
+		[SIM_CHILD_GRAPH] = "child-graph",
+		[SIM_BATCH] = "batch",
 	};
 
 	if (work->kind == SIM_KERNEL)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Which call waits for a running kernel: every cell of the measured table, by the stream that the kernel is on.
- * A call waits if it lasts longer than half the kernel, its idle time taken off.
+ * Which call waits for a running kernel: every cell of the measured table, by the stream that the
+ * kernel is on. A call waits if it lasts longer than half the kernel, its idle time taken off.
  */
 #include "check.h"
 
@@ -257,7 +257,8 @@ int main(void)
 			int waited;
 
 			clean();
-			/* Other load on the machine can only make a call look slower: a second try must agree. */
+			/* Other load on the machine can only make a call look slower: a second try
+			 * must agree. */
 			for (int try = 0; try < 3; try++) {
 				clean();
 				OK(spin(spinner, KERNEL_NS, streams[where]));
@@ -269,9 +270,9 @@ int main(void)
 			}
 			if (waited != cells[i].waits[where]) {
 				fprintf(stderr, "%s, kernel on %s: %s\n", cells[i].name,
-					where == ON_NULL     ? "NULL" :
-					where == ON_BLOCKING ? "a blocking stream" :
-							       "a non-blocking stream",
+					where == ON_NULL       ? "NULL"
+					: where == ON_BLOCKING ? "a blocking stream"
+							       : "a non-blocking stream",
 					waited ? "waited" : "did not wait");
 				failures++;
 			}

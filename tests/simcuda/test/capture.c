@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* Capture and graphs: the error codes 900 to 908, what invalidates, and the bytes of a launched graph. */
+/* Capture and graphs: the error codes 900 to 908, what invalidates, and the bytes of a launched
+ * graph. */
 #include "check.h"
 #include <pthread.h>
 
@@ -213,7 +214,8 @@ static void test_explicit(void)
 	uint32_t n = 0, salt = 9;
 	int counted = 0;
 	void *parameters[] = {&state, &state, &n, &salt};
-	CUDA_MEMSET_NODE_PARAMS fill = {.dst = state, .value = 0, .elementSize = 4, .width = 2, .height = 1};
+	CUDA_MEMSET_NODE_PARAMS fill = {
+		.dst = state, .value = 0, .elementSize = 4, .width = 2, .height = 1};
 	CUDA_KERNEL_NODE_PARAMS kernel_parameters = {
 		.func = hasher,
 		.gridDimX = 1,

@@ -3,6 +3,7 @@
 #ifndef SIMCUDA_TEST_CHECK_H
 #define SIMCUDA_TEST_CHECK_H
 
+#include "../kernels.h"
 #include <cuda.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -10,26 +11,25 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-#include "../kernels.h"
 
 static int failures;
 
-#define EXPECT(condition)                                                                                              \
-	do {                                                                                                           \
-		if (!(condition)) {                                                                                    \
-			fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);                       \
-			failures++;                                                                                    \
-		}                                                                                                      \
+#define EXPECT(condition)                                                                          \
+	do {                                                                                       \
+		if (!(condition)) {                                                                \
+			fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);    \
+			failures++;                                                                \
+		}                                                                                  \
 	} while (0)
 
-#define STATUS(wanted, call)                                                                                           \
-	do {                                                                                                           \
-		CUresult status_ = (call);                                                                             \
-		if (status_ != (wanted)) {                                                                             \
-			fprintf(stderr, "%s:%d: %s gave %d, wanted %d\n", __FILE__, __LINE__, #call, (int)status_,    \
-				(int)(wanted));                                                                        \
-			failures++;                                                                                    \
-		}                                                                                                      \
+#define STATUS(wanted, call)                                                                       \
+	do {                                                                                       \
+		CUresult status_ = (call);                                                         \
+		if (status_ != (wanted)) {                                                         \
+			fprintf(stderr, "%s:%d: %s gave %d, wanted %d\n", __FILE__, __LINE__,      \
+				#call, (int)status_, (int)(wanted));                               \
+			failures++;                                                                \
+		}                                                                                  \
 	} while (0)
 
 #define OK(call) STATUS(CUDA_SUCCESS, call)

@@ -99,7 +99,8 @@ static void test_statuses(void)
 static void test_page_identity(void)
 {
 	size_t size = 1 << 16;
-	unsigned char *range = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	unsigned char *range =
+		mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	unsigned char *back = malloc(size);
 	CUdeviceptr device;
 
@@ -109,7 +110,8 @@ static void test_page_identity(void)
 	EXPECT(range[100] == 0x5a);
 	range[100] = 0x5b;
 	munmap(range, size);
-	EXPECT(mmap(range, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == range);
+	EXPECT(mmap(range, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
+		    -1, 0) == range);
 	memset(range, 0x11, size);
 	OK(cuMemAlloc(&device, size));
 	OK(cuMemcpyHtoD(device, range, size));

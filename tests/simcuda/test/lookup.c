@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * cuGetProcAddress v1 and v2 by the measured rules; every exported name has its own address; the test export table.
- * Argument: exports.txt.
+ * cuGetProcAddress v1 and v2 by the measured rules; every exported name has its own address; the
+ * test export table. Argument: exports.txt.
  */
 #include "check.h"
 #include <dlfcn.h>
@@ -54,14 +54,16 @@ static void test_rules(void)
 		void *mark = &failures, *pointer = mark, *old = mark;
 		CUdriverProcAddressQueryResult status = 77;
 
-		OK(cuGetProcAddress_v2(rules[i].name, &pointer, rules[i].version, rules[i].flags, &status));
+		OK(cuGetProcAddress_v2(rules[i].name, &pointer, rules[i].version, rules[i].flags,
+				       &status));
 		if ((int)status != rules[i].status ||
 		    pointer != (rules[i].export ? export_of(rules[i].export) : NULL)) {
-			fprintf(stderr, "%s %d flags %u: status %d\n", rules[i].name, rules[i].version,
-				rules[i].flags, (int)status);
+			fprintf(stderr, "%s %d flags %u: status %d\n", rules[i].name,
+				rules[i].version, rules[i].flags, (int)status);
 			failures++;
 		}
-		OK(cuGetProcAddress_v2(rules[i].name, &pointer, rules[i].version, rules[i].flags, NULL));
+		OK(cuGetProcAddress_v2(rules[i].name, &pointer, rules[i].version, rules[i].flags,
+				       NULL));
 		CUresult (*first)(const char *, void **, int, cuuint64_t);
 		*(void **)&first = export_of("cuGetProcAddress");
 		CUresult result = first(rules[i].name, &old, rules[i].version, rules[i].flags);
@@ -73,7 +75,8 @@ static void test_rules(void)
 	}
 	void *untouched = &failures;
 	CUdriverProcAddressQueryResult status = 77;
-	STATUS(CUDA_ERROR_INVALID_VALUE, cuGetProcAddress_v2("cuInit", &untouched, 99000, 0, &status));
+	STATUS(CUDA_ERROR_INVALID_VALUE,
+	       cuGetProcAddress_v2("cuInit", &untouched, 99000, 0, &status));
 	EXPECT(untouched == &failures && status == 77);
 	STATUS(CUDA_ERROR_INVALID_VALUE, cuGetProcAddress_v2("cuInit", NULL, 13000, 0, &status));
 }
@@ -124,7 +127,8 @@ static void test_table(void)
 	memcpy(id.bytes, known, 16);
 	OK(cuGetExportTable(&pointer, &id));
 	table = pointer;
-	EXPECT(table && table->size == sizeof(*table) && table->now() > 0 && table->pending(0) == 0);
+	EXPECT(table && table->size == sizeof(*table) && table->now() > 0 &&
+	       table->pending(0) == 0);
 }
 
 int main(int argc, char **argv)

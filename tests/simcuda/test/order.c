@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Order between streams: the legacy and per-thread rules, by what a gate holds back and by order-sensitive bytes.
+ * Order between streams: the legacy and per-thread rules, by what a gate holds back and by
+ * order-sensitive bytes.
  */
 #include "check.h"
 #include <pthread.h>
@@ -45,7 +46,8 @@ static CUevent mark(CUstream stream)
 	return event;
 }
 
-/* Parks `first` behind the gate; says whether work submitted to `second` afterwards gets through. */
+/* Parks `first` behind the gate; says whether work submitted to `second` afterwards gets through.
+ */
 static int passes(CUstream first, CUstream second)
 {
 	CUevent event;
@@ -210,7 +212,8 @@ static void test_bytes(void)
 	OK(cuMemFree(state));
 }
 
-/* Without an order, a seed makes the order vary; the copy of a pageable source takes the bytes of the call. */
+/* Without an order, a seed makes the order vary; the copy of a pageable source takes the bytes of
+ * the call. */
 static void test_source_is_taken(void)
 {
 	uint32_t value = 1, seen = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Seeds, virtual time, journal, fault injection. The program starts itself with other variables: `play` does a fixed
- * sequence of submissions and prints what the bytes became.
+ * Seeds, virtual time, journal, fault injection. The program starts itself with other variables:
+ * `play` does a fixed sequence of submissions and prints what the bytes became.
  */
 #include "check.h"
 #include <sys/wait.h>
