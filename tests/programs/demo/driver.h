@@ -16,20 +16,18 @@
  * Functions the demo calls, by base name; cuda.h's macros turn them into the versions it was
  * compiled for.
  */
-#define DEMO_FUNCTIONS(X)                                                                          \
-	X(cuInit)                                                                                  \
-	X(cuDeviceGet)                                                                             \
-	X(cuDeviceGetName) X(cuDevicePrimaryCtxRetain) X(cuDevicePrimaryCtxRelease) X(             \
-		cuCtxSetCurrent) X(cuCtxSynchronize) X(cuCtxGetLimit) X(cuCtxSetLimit)             \
-		X(cuModuleLoadData) X(cuModuleUnload) X(cuModuleGetFunction) X(cuStreamCreate) X(  \
-			cuStreamDestroy) X(cuStreamSynchronize) X(cuEventCreate) X(cuEventDestroy) \
-			X(cuEventRecord) X(cuEventSynchronize) X(cuMemAlloc) X(cuMemFree)          \
-				X(cuMemHostAlloc) X(cuMemFreeHost) X(cuMemHostRegister)            \
-					X(cuMemHostUnregister) X(cuMemcpyHtoD) X(cuMemcpyDtoH)     \
-						X(cuMemcpyHtoDAsync) X(cuMemcpyDtoHAsync)          \
-							X(cuMemsetD8) X(cuMemsetD8Async)           \
-								X(cuLaunchKernel)                  \
-									X(cuGetErrorName)
+/* clang-format off */
+#define DEMO_FUNCTIONS(X) \
+	X(cuInit) X(cuDeviceGet) X(cuDeviceGetName) X(cuDevicePrimaryCtxRetain) \
+	X(cuDevicePrimaryCtxRelease) X(cuCtxSetCurrent) X(cuCtxSynchronize) \
+	X(cuCtxGetLimit) X(cuCtxSetLimit) X(cuModuleLoadData) X(cuModuleUnload) \
+	X(cuModuleGetFunction) X(cuStreamCreate) X(cuStreamDestroy) \
+	X(cuStreamSynchronize) X(cuEventCreate) X(cuEventDestroy) X(cuEventRecord) \
+	X(cuEventSynchronize) X(cuMemAlloc) X(cuMemFree) X(cuMemHostAlloc) \
+	X(cuMemFreeHost) X(cuMemHostRegister) X(cuMemHostUnregister) X(cuMemcpyHtoD) \
+	X(cuMemcpyDtoH) X(cuMemcpyHtoDAsync) X(cuMemcpyDtoHAsync) X(cuMemsetD8) \
+	X(cuMemsetD8Async) X(cuLaunchKernel) X(cuGetErrorName)
+/* clang-format on */
 
 #ifdef DEMO_LINKED
 #define CU(name) name
