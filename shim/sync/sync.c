@@ -31,6 +31,9 @@
 
 /* Blocked at least this long where no known work explains it. */
 #define UNEXPLAINED_NS 50000
+/* No implicit rule reports less than this or the threshold, whichever is less (a test checks it).
+ */
+#define QUICK_NS 20000
 
 struct verdict {
 	uint32_t rule;
@@ -189,19 +192,31 @@ static bool is_idle_sample(const struct call *call, CUresult result)
 	return result == CUDA_SUCCESS && !call->pending_count && !(call->flags & CALL_FIRST_USE);
 }
 
+/*
+ * Can nothing come of this call? Most launches end here: short, and nothing to join. Their own cost
+ * is not sampled where the catalogue knows it.
+ */
+static bool is_quick(const struct call *call, const struct catalogue_row *row, uint64_t duration_ns)
+{
+	if (!row->rules[0])
+		return duration_ns <= UNEXPLAINED_NS;
+	return row->kind == CATALOGUE_KIND_LAUNCH && row->idle_fixed_ns && !call->pending_count &&
+	       duration_ns <= config.threshold_ns && duration_ns <= QUICK_NS;
+}
+
 void sync_after(struct call *call, CUresult result)
 {
 	const struct catalogue_row *row = &catalogue_rows[call->function];
-	struct verdict verdict = {0};
+	struct verdict verdict;
 	int saved_errno;
 
 	if (call->flags & CALL_CAPTURED)
 		return;
 	verdict.duration_ns = clock_duration_ns(call->entered, call->left);
-	/* Most calls: short, without a rule, or nothing pending. */
-	if (!row->rules[0] && verdict.duration_ns <= UNEXPLAINED_NS)
+	if (__builtin_expect(is_quick(call, row, verdict.duration_ns), 1))
 		return;
 	saved_errno = errno;
+	verdict.cheap_site = false;
 	if (is_wait(call, row, verdict.duration_ns, &verdict)) {
 		verdict.returned_ns = clock_ns(call->left);
 		report(call, &verdict);

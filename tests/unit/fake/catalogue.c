@@ -60,6 +60,7 @@ const struct catalogue_row catalogue_rows[FUNCTION_COUNT] = {
 	    RULES(RULE_STREAM_SYNCHRONIZE + 1)),
 	ROW(cuStreamWaitEvent, EVENT, TIMED, ARGUMENT, CATALOGUE_ASYNC | CATALOGUE_CAPTURABLE,
 	    EVENT_WAIT, RULES(RULE_LEGACY_JOIN + 1)),
+	[FUNCTION_cuLaunchKernel].idle_fixed_ns = 4000,
 	ROW(cuThunkOnly, MISC, COUNT, NONE, 0, UNKNOWN, NO_RULES),
 };
 
