@@ -99,8 +99,14 @@ static inline bool entry_count(uint32_t function)
 		uint64_t *counter = &thread->counters[function];
 
 		/* Only this thread writes it; the file's readers may look at any time. */
+#if defined(__x86_64__)
+		/* One instruction, so that a signal handler's count of the same function is not
+		 * lost. */
+		__asm__ volatile("incq %0" : "+m"(*counter) : : "cc");
+#else
 		__atomic_store_n(counter, __atomic_load_n(counter, __ATOMIC_RELAXED) + 1,
 				 __ATOMIC_RELAXED);
+#endif
 		return thread->hold == 0;
 	}
 	return entry_slow(function);

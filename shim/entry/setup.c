@@ -82,8 +82,10 @@ bool entry_setup(void)
 	entry_off = config.mode == CONFIG_OFF;
 	for (unsigned int i = 0; config_problem(i); i++)
 		emit_note(NOTE_CONFIG, config_problem(i));
-	if (!entry_off)
+	if (!entry_off) {
+		entry_thread_prepare();
 		make_page();
+	}
 	__atomic_store_n(&setup_state, SETUP_DONE, __ATOMIC_RELEASE);
 	errno = saved;
 	return !entry_off;

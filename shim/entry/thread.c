@@ -33,11 +33,10 @@ static uint32_t opened;		  /* 1: emit is open */
 static uint32_t broken;		  /* emit cannot be opened: do not try again at every call */
 static uint32_t initialised;	  /* a cuInit succeeded in this process or an ancestor */
 static uint32_t passing;	  /* forked after cuInit: calls are counted and pass through */
-static uint32_t uncounted;	  /* calls that came while their thread's first call was set up */
 static uint32_t used;	     /* a thread of this process was set up: the end is worth telling */
 static uint32_t driver_told; /* exchange: the driver's path and functions were told to emit */
 static pthread_key_t key;
-static uint32_t key_state; /* 0 none, 1 being made, 2 made, 3 failed */
+static bool have_key; /* both written by entry_setup() */
 
 static void tell_driver(void)
 {
@@ -87,24 +86,9 @@ static void thread_exit(void *data)
 		emit_counters_give_back(counters);
 }
 
-static bool have_key(void)
+void entry_thread_prepare(void)
 {
-	uint32_t expected = 0;
-
-	if (__atomic_load_n(&key_state, __ATOMIC_ACQUIRE) == 2)
-		return true;
-	if (__atomic_compare_exchange_n(&key_state, &expected, 1, false, __ATOMIC_ACQUIRE,
-					__ATOMIC_ACQUIRE)) {
-		bool made = pthread_key_create(&key, thread_exit) == 0;
-
-		__atomic_store_n(&key_state, made ? 2 : 3, __ATOMIC_RELEASE);
-		return made;
-	}
-	while (expected == 1) { /* two first calls at once: a few instructions */
-		sched_yield();
-		expected = __atomic_load_n(&key_state, __ATOMIC_ACQUIRE);
-	}
-	return expected == 2;
+	have_key = pthread_key_create(&key, thread_exit) == 0;
 }
 
 /* The calling thread is the first of a forked child to get here, or waits for the one that is. */
@@ -177,7 +161,7 @@ static bool start(struct entry_thread *thread, uint32_t function)
 {
 	uint64_t live = entry_live();
 
-	if (thread->gone || !have_key() || !open_emit()) {
+	if (thread->gone || !have_key || !open_emit()) {
 		tell_driver();
 		count_shared(function);
 		return false;
@@ -205,6 +189,34 @@ static bool start(struct entry_thread *thread, uint32_t function)
 	return thread->hold == 0;
 }
 
+/*
+ * Calls of a signal handler that interrupted its thread's set-up, where nothing may be locked or
+ * opened. Counted when the set-up is done. Written by handlers, read by the thread they
+ * interrupted, or by another one: relaxed atomic adds and exchanges.
+ */
+static uint32_t deferred[FUNCTION_COUNT];
+static uint32_t deferred_any;
+
+static void defer(uint32_t function)
+{
+	__atomic_fetch_add(&deferred[function], 1, __ATOMIC_RELAXED);
+	/* Pairs with the acquire exchange in count_deferred(): who sees it sees the count. */
+	__atomic_store_n(&deferred_any, 1, __ATOMIC_RELEASE);
+}
+
+static void count_deferred(void)
+{
+	if (!__atomic_load_n(&deferred_any, __ATOMIC_RELAXED) ||
+	    !__atomic_exchange_n(&deferred_any, 0, __ATOMIC_ACQUIRE))
+		return;
+	for (uint32_t function = 0; function < FUNCTION_COUNT; function++) {
+		uint32_t times = __atomic_exchange_n(&deferred[function], 0, __ATOMIC_RELAXED);
+
+		while (times--)
+			count_shared(function);
+	}
+}
+
 bool entry_slow(uint32_t function)
 {
 	struct entry_thread *thread = &entry_thread;
@@ -217,10 +229,11 @@ bool entry_slow(uint32_t function)
 			rooms = start(thread, function);
 		else
 			driver_find();
+		if (!entry_off)
+			count_deferred();
 		thread->starting = 0;
 	} else if (!entry_off) {
-		/* A signal handler, in the middle of the above. */
-		__atomic_fetch_add(&uncounted, 1, __ATOMIC_RELAXED);
+		defer(function);
 	}
 	errno = saved;
 	return rooms;
@@ -247,7 +260,9 @@ void *entry_thunk_resolve(uint32_t function)
 	int saved = errno;
 	void *target;
 
-	if (entry_setup() && !entry_thread.starting) {
+	if (entry_thread.starting) {
+		defer(function);
+	} else if (entry_setup()) {
 		entry_thread.starting = 1;
 		entry_live();
 		if (open_emit()) {
@@ -282,11 +297,11 @@ CUresult entry_thunk_missing(void)
 
 void entry_finish(void)
 {
-	if (__atomic_exchange_n(&uncounted, 0, __ATOMIC_RELAXED))
-		emit_note(NOTE_LOST, "calls of signal handlers during a thread's first call");
 	/* A forked child that never called anything would end its parent's record. */
-	if (__atomic_load_n(&used, __ATOMIC_RELAXED) &&
-	    __atomic_load_n(entry_own_page(), __ATOMIC_ACQUIRE) ==
+	if (entry_off || !__atomic_load_n(&used, __ATOMIC_RELAXED) ||
+	    __atomic_load_n(entry_own_page(), __ATOMIC_ACQUIRE) !=
 		    __atomic_load_n(&generation, __ATOMIC_RELAXED))
-		emit_finish();
+		return;
+	count_deferred();
+	emit_finish();
 }

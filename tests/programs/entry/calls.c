@@ -632,6 +632,7 @@ static void case_callback(void)
 }
 
 static volatile sig_atomic_t signalled;
+static copy_function *late_copy;
 
 static void on_signal(int number)
 {
@@ -639,6 +640,7 @@ static void on_signal(int number)
 	CUcontext context;
 
 	late_current(&context);
+	late_copy(0x700000000000, &context, 1); /* the function that it interrupts, too */
 	signalled++;
 	errno = saved;
 }
@@ -662,6 +664,7 @@ static void case_signal(void)
 	char byte = 0;
 
 	late_current = LOOK_UP(context_function, "cuCtxGetCurrent");
+	late_copy = copy;
 	sigaction(SIGUSR1, &action, NULL);
 	CHECK_EQUAL(0, pthread_create(&thread, NULL, send_signals, &self));
 	while (signalled < 500)
