@@ -74,6 +74,29 @@ static void pass_on(pid_t pid, const siginfo_t *info)
 		(void)kill(pid, info->si_signo);
 }
 
+/*
+ * The shell waits for us: stop as the program stopped. Whoever continues the job continues both;
+ * who continues us alone has the SIGCONT passed on. Returns when we go on.
+ */
+static void stop_too(int number)
+{
+	static const struct timespec now = {0};
+	struct sigaction action;
+	sigset_t only;
+
+	if ((number != SIGTSTP && number != SIGTTIN && number != SIGTTOU) ||
+	    sigaction(number, NULL, &action) < 0 || action.sa_handler != SIG_DFL) {
+		(void)raise(SIGSTOP);
+		return;
+	}
+	(void)sigemptyset(&only);
+	(void)sigaddset(&only, number);
+	(void)sigtimedwait(&only, NULL, &now); /* the one that the terminal sent us as well */
+	(void)raise(number);
+	(void)sigprocmask(SIG_UNBLOCK, &only, NULL);
+	(void)sigprocmask(SIG_BLOCK, &only, NULL);
+}
+
 /* True: the program has ended. */
 static bool look(pid_t pid, int *ret_status)
 {
@@ -89,9 +112,7 @@ static bool look(pid_t pid, int *ret_status)
 			*ret_status = status;
 			return true;
 		}
-		/* The shell waits for us: stop too, uncatchably. Whoever continues the job
-		 * continues both, or us, and we it. */
-		(void)raise(SIGSTOP);
+		stop_too(WSTOPSIG(status));
 	}
 	return false;
 }

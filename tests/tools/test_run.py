@@ -311,6 +311,35 @@ class Signals(Run):
         self.assertEqual(process.stdout.readline(), "on\n")
         self.assertEqual(process.wait(30), 0)
 
+    def test_stops_by_the_same_signal(self):
+        for number in (signal.SIGTSTP, signal.SIGTTIN, signal.SIGSTOP):
+            # A group of its own, but not an orphaned one: those do not stop.
+            process = self.start("/usr/bin/python3", "-c", "import os,sys\nos.kill(os.getpid(),int(sys.argv[1]))\nprint('on')",
+                                 str(int(number)), preexec_fn=lambda: os.setpgid(0, 0))
+            _, status = os.waitpid(process.pid, os.WUNTRACED)
+            self.assertTrue(os.WIFSTOPPED(status))
+            self.assertEqual(os.WSTOPSIG(status), number)
+            os.killpg(process.pid, signal.SIGCONT)
+            self.assertEqual(process.stdout.read(), "on\n")
+            self.assertEqual(process.wait(30), 0)
+
+    def test_program_that_ignores_the_stop_key_goes_on(self):
+        script = ("import os,signal,sys\nsignal.signal(signal.SIGTSTP,signal.SIG_IGN)\nprint('ready',flush=True)\n"
+                  "sys.stdin.read()\nprint('done')")
+        read, write = os.pipe()
+        process = subprocess.Popen(self.command("/usr/bin/python3", "-c", script), env=self.environment, stdin=read,
+                                   stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+                                   preexec_fn=lambda: os.setpgid(0, 0))
+        os.close(read)
+        self.addCleanup(process.stdout.close)
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        os.killpg(process.pid, signal.SIGTSTP)
+        time.sleep(0.2)
+        self.assertEqual(os.waitpid(process.pid, os.WUNTRACED | os.WNOHANG), (0, 0))
+        os.close(write)
+        self.assertEqual(process.stdout.read(), "done\n")
+        self.assertEqual(process.wait(30), 0)
+
     def test_terminal_keys_reach_the_program_once(self):
         master, slave = pty.openpty()
         script = ("import signal,time\nn=[0]\n"
