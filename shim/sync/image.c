@@ -121,6 +121,13 @@ static uint32_t gnu_hash(const char *name)
 
 uint64_t image_symbol(const struct dl_phdr_info *info, const char *name)
 {
+	uint64_t size;
+
+	return image_symbol_size(info, name, &size);
+}
+
+uint64_t image_symbol_size(const struct dl_phdr_info *info, const char *name, uint64_t *ret_size)
+{
 	const ElfW(Dyn) *dynamic = NULL;
 	const ElfW(Sym) *symbols = NULL;
 	const char *strings = NULL;
@@ -166,8 +173,10 @@ uint64_t image_symbol(const struct dl_phdr_info *info, const char *name)
 		uint32_t link = chain[index - table[1]];
 
 		if ((link | 1) == (hash | 1) && symbols[index].st_shndx != SHN_UNDEF &&
-		    !strcmp(strings + symbols[index].st_name, name))
+		    !strcmp(strings + symbols[index].st_name, name)) {
+			*ret_size = symbols[index].st_size;
 			return info->dlpi_addr + symbols[index].st_value;
+		}
 		if (link & 1)
 			return 0;
 	}

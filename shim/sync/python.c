@@ -344,6 +344,19 @@ uint32_t python_frames(struct record_python_frame *frames, uint32_t max)
 	return taken;
 }
 
+bool python_runs(uint64_t address)
+{
+	const struct python_runtime *runtimes;
+	unsigned int count = python_runtimes_known(&runtimes), i;
+
+	for (i = 0; i < count; i++) {
+		if (address - runtimes[i].loop < runtimes[i].loop_size &&
+		    !python_gone(&runtimes[i]))
+			return true;
+	}
+	return false;
+}
+
 uint64_t python_mark(void)
 {
 	int saved_errno = errno;

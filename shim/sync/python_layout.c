@@ -280,6 +280,7 @@ static int look(struct dl_phdr_info *info, size_t size, void *data)
 		.text_type = image_symbol(info, "PyUnicode_Type"),
 		.bytes_type = image_symbol(info, "PyBytes_Type"),
 	};
+	runtime->loop = image_symbol_size(info, "_PyEval_EvalFrameDefault", &runtime->loop_size);
 	if (!runtime->code_type || !runtime->text_type || !runtime->bytes_type) {
 		search->version = version;
 		search->reason = "types not exported";
@@ -327,6 +328,11 @@ unsigned int python_runtimes(uint64_t generation, const struct python_runtime **
 			 search.version >> 16 & 255, search.reason);
 		emit_note(NOTE_PYTHON, text);
 	}
+	return python_runtimes_known(ret_runtimes);
+}
+
+unsigned int python_runtimes_known(const struct python_runtime **ret_runtimes)
+{
 	*ret_runtimes = runtimes;
 	/* Paired with the release in look(). */
 	return atomic_load_explicit(&count, memory_order_acquire);

@@ -38,6 +38,7 @@ struct python_runtime {
 	void *(*thread_state)(void); /* of the calling thread, GIL or not */
 	int (*finalizing)(void);     /* or NULL */
 	uint64_t code_type, text_type, bytes_type;
+	uint64_t loop, loop_size; /* the function that runs bytecode; 0 not known */
 	struct python_layout layout;
 };
 
@@ -54,6 +55,9 @@ bool python_doubtful(const struct python_runtime *runtime);
 /* An image was loaded or unloaded since: look for interpreters again. `generation` is
  * module_generation(). Returns how many there are. */
 unsigned int python_runtimes(uint64_t generation, const struct python_runtime **ret_runtimes);
+
+/* Those found so far, without a search. */
+unsigned int python_runtimes_known(const struct python_runtime **ret_runtimes);
 
 /* The layout from a copy of `_PyRuntime`'s first bytes (3.13 and later); -errno, with the reason in
  * words. Pure. */

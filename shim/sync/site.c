@@ -34,7 +34,8 @@
 #include "sync/unwind.h"
 
 #define DEPTH_MAX     64
-#define OWN_FRAMES    16	      /* of the shim, above the return address, at most */
+#define CALL_FRAMES   4	 /* of an interpreter, between its loop and the function called, at most */
+#define OWN_FRAMES    16 /* of the shim, above the return address, at most */
 #define SITES_MAX     (64 * 1024)     /* interned in one process */
 #define SLOTS	      (2 * SITES_MAX) /* half full at most; a power of two */
 #define SPINS	      200	      /* for another thread, before sleeping */
@@ -164,6 +165,28 @@ static uint32_t addresses_of(struct tables *tables, const void *return_address,
 	return kept ? kept : 1;
 }
 
+/*
+ * Native frames to keep where there are Python frames: those before the interpreter. What is in its
+ * loop, and the few functions by which the loop calls into C, changes as it specializes its
+ * instructions: the same place in the program would become several sites. Frames behind the loop
+ * are told by the Python frames.
+ */
+static uint32_t before_interpreter(const uint64_t *addresses, const struct record_frame *frames,
+				   uint32_t count)
+{
+	uint32_t i, kept;
+
+	for (i = 1; i < count && !python_runs(addresses[i] - 1); i++)
+		;
+	if (i == count)
+		return count;
+	for (kept = i; kept > 1 && i - kept < CALL_FRAMES; kept--) {
+		if (!frames[i].module || frames[kept - 1].module != frames[i].module)
+			break;
+	}
+	return kept;
+}
+
 static uint64_t hash_bytes(const void *bytes, size_t size)
 {
 	const unsigned char *byte = bytes;
@@ -254,6 +277,8 @@ static uint32_t take(const void *return_address, uint32_t *ret_epoch)
 			module_find(&tables->modules, addresses[i], &stack.frame[i].offset);
 		stack.frame[i].padding = 0;
 	}
+	if (stack.python_frames)
+		stack.frames = before_interpreter(addresses, stack.frame, stack.frames);
 	id = intern(tables, &stack);
 	*ret_epoch = atomic_load_explicit(&tables->epoch, memory_order_relaxed);
 	tables_unlock(tables);

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 /* Makes room for the tables, so that the first site need not. Optional; any thread. */
-	void site_prepare(void);
+void site_prepare(void);
 
 /*
  * The id of the site record for the calling thread's stack, 0 if none can be taken.

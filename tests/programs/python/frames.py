@@ -261,13 +261,12 @@ def sites():
     global checks
     for take in released.probe_site, released.probe_site_cached:
         found = []
+        # From the first: whatever instructions the interpreter settles on, it is one site.
         for i in range(50):
             found.append((
                 take(),
                 take()))
-        # At first the interpreter still settles on the instructions that it runs this with.
-        found = found[-3:]
-        assert found[0] == found[1] == found[2], found
+        assert len(set(found)) == 1, found
         assert found[0][0] != found[0][1] and all(found[0]), found
         checks += 1
 
@@ -296,9 +295,9 @@ def native():
     for library in released, holding:
         for i in range(2):
             found = library.probe_compare()
-            assert found > 5, found
+            assert found >= 3, found
             inner = list(map(lambda number: library.probe_compare(), [1]))
-            assert inner[0] > 5, inner
+            assert inner[0] >= 3, inner
             checks += 1
 
 
