@@ -344,17 +344,14 @@ uint32_t python_frames(struct record_python_frame *frames, uint32_t max)
 	return taken;
 }
 
-bool python_runs(uint64_t address)
+uint64_t python_loop(uint32_t n, uint64_t *ret_size)
 {
 	const struct python_runtime *runtimes;
-	unsigned int count = python_runtimes_known(&runtimes), i;
 
-	for (i = 0; i < count; i++) {
-		if (address - runtimes[i].loop < runtimes[i].loop_size &&
-		    !python_gone(&runtimes[i]))
-			return true;
-	}
-	return false;
+	if (n >= python_runtimes_known(&runtimes))
+		return 0;
+	*ret_size = python_gone(&runtimes[n]) ? 0 : runtimes[n].loop_size;
+	return runtimes[n].loop;
 }
 
 uint64_t python_mark(void)

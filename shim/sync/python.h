@@ -5,7 +5,6 @@
 #ifndef SLIPSTREAM_SYNC_PYTHON_H
 #define SLIPSTREAM_SYNC_PYTHON_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 struct record_python_frame;
@@ -16,8 +15,8 @@ struct record_python_frame;
  */
 uint32_t python_frames(struct record_python_frame *frames, uint32_t max);
 
-/* The address lies in an interpreter's loop that runs bytecode. */
-bool python_runs(uint64_t address);
+/* The function that runs bytecode in the n-th interpreter of this process, 0 behind the last. */
+uint64_t python_loop(uint32_t n, uint64_t *ret_size);
 
 /* A number that differs (almost surely) when the thread is at another place of its innermost Python
  * frame; 0 outside Python. */

@@ -169,22 +169,34 @@ static uint32_t addresses_of(struct tables *tables, const void *return_address,
  * Native frames to keep where there are Python frames: those before the interpreter. What is in its
  * loop, and the few functions by which the loop calls into C, changes as it specializes its
  * instructions: the same place in the program would become several sites. Frames behind the loop
- * are told by the Python frames.
+ * are told by the Python frames. Where the loop is no single function (3.14 by tail calls) all of
+ * the interpreter's module counts as the loop.
  */
-static uint32_t before_interpreter(const uint64_t *addresses, const struct record_frame *frames,
-				   uint32_t count)
+static uint32_t before_interpreter(const struct tables *tables, const uint64_t *addresses,
+				   const struct record_frame *frames, uint32_t count)
 {
-	uint32_t i, kept;
+	uint64_t loop, size, offset;
+	uint32_t n, i, kept, module;
 
-	for (i = 1; i < count && !python_runs(addresses[i] - 1); i++)
-		;
-	if (i == count)
-		return count;
-	for (kept = i; kept > 1 && i - kept < CALL_FRAMES; kept--) {
-		if (!frames[i].module || frames[kept - 1].module != frames[i].module)
-			break;
+	for (n = 0; (loop = python_loop(n, &size)); n++) {
+		for (i = 1; i < count && addresses[i] - 1 - loop >= size; i++)
+			;
+		if (i == count)
+			continue;
+		for (kept = i; kept > 1 && i - kept < CALL_FRAMES; kept--) {
+			if (frames[kept - 1].module != frames[i].module)
+				break;
+		}
+		return kept;
 	}
-	return kept;
+	for (n = 0; (loop = python_loop(n, &size)); n++) {
+		module = size ? module_find(&tables->modules, loop, &offset) : 0;
+		for (i = 1; module && i < count; i++) {
+			if (frames[i].module == module)
+				return i;
+		}
+	}
+	return count;
 }
 
 static uint64_t hash_bytes(const void *bytes, size_t size)
@@ -278,7 +290,7 @@ static uint32_t take(const void *return_address, uint32_t *ret_epoch)
 		stack.frame[i].padding = 0;
 	}
 	if (stack.python_frames)
-		stack.frames = before_interpreter(addresses, stack.frame, stack.frames);
+		stack.frames = before_interpreter(tables, addresses, stack.frame, stack.frames);
 	id = intern(tables, &stack);
 	*ret_epoch = atomic_load_explicit(&tables->epoch, memory_order_relaxed);
 	tables_unlock(tables);
