@@ -112,7 +112,8 @@ static CUresult copy_submit(struct sim_stream *stream, struct sim_copy copy, boo
 				sim_wait_stream(stream);
 			wait = false;
 		} else {
-			wait = destination == SIM_PAGEABLE;
+			wait = destination == SIM_PAGEABLE ||
+			       (sim_memory_is_host(source) && sim_memory_is_host(destination));
 		}
 		if (context->flags & CU_CTX_SYNC_MEMOPS || sim_memory_sync(copy.source.address) ||
 		    sim_memory_sync(copy.destination.address))

@@ -96,7 +96,7 @@ void *sim_grow(void *array, unsigned count, unsigned *space, size_t element)
 
 /* ---- calls ---- */
 
-static bool forked(void)
+bool sim_forked(void)
 {
 	return sim.fork_mark && !*(volatile unsigned char *)sim.fork_mark;
 }
@@ -112,7 +112,7 @@ bool sim_enter(struct sim_call *call, struct sim_export *export, CUresult *ret_r
 		return false;
 	}
 	/* The lock may be held for ever in a forked child: look before taking it. */
-	if (forked()) {
+	if (sim_forked()) {
 		if (!(export->flags & SIM_WITHOUT_INIT) || !strcmp(export->name, "cuInit")) {
 			*ret_result = CUDA_ERROR_NOT_INITIALIZED;
 			return false;
@@ -166,6 +166,8 @@ CUresult sim_leave(struct sim_call *call, CUresult result)
 	if (sim.journal)
 		sim_journal_call(call, result);
 	sim_current_call = NULL;
+	if (sim.virtual_time)
+		sim_clock_advance(cost);
 	pthread_mutex_unlock(&sim.lock);
 	if (cost && !sim.virtual_time)
 		spend(cost);

@@ -35,6 +35,7 @@ static uint64_t random_state;
 static struct list host_queue;
 static pthread_cond_t host_work = PTHREAD_COND_INITIALIZER;
 static bool host_thread;
+static unsigned host_active; /* host functions handed over and not yet back */
 
 uint64_t sim_now(void)
 {
@@ -211,6 +212,7 @@ static void run_host(struct sim_operation *operation)
 		host.function(host.data);
 	sim_in_callback = false;
 	pthread_mutex_lock(&sim.lock);
+	host_active--;
 	complete(operation);
 }
 
@@ -320,6 +322,7 @@ static void start(struct sim_operation *operation)
 	case SIM_HOST_FUNCTION:
 		operation->state = SIM_RUNNING;
 		list_add(&host_queue, operation);
+		host_active++;
 		if (!host_thread) {
 			host_thread = true;
 			start_thread(host_main);
@@ -352,6 +355,12 @@ static bool step(bool host_allowed, uint64_t *ret_next)
 {
 	uint64_t now = sim_now(), next = 0;
 	unsigned eligible = 0, pick;
+
+	if (sim.virtual_time && host_active) {
+		/* One thing at a time, or the order would hang on how threads are scheduled. */
+		*ret_next = 0;
+		return false;
+	}
 
 	for (unsigned i = 0; i < started.count; i++) {
 		struct sim_operation *operation = started.items[i];
@@ -441,6 +450,11 @@ void sim_engine_poll(void)
 			break;
 }
 
+void sim_clock_advance(uint64_t ns)
+{
+	virtual_now += ns;
+}
+
 void sim_block(void)
 {
 	struct sim_call *call = sim_current_call;
@@ -451,7 +465,7 @@ void sim_block(void)
 	if (!sim.virtual_time) {
 		pthread_cond_wait(&sim.changed, &sim.lock);
 	} else if (!step(true, &next)) {
-		if (next && !host_queue.count) {
+		if (next) {
 			virtual_now = next > virtual_now ? next : virtual_now;
 		} else {
 			/* Only another thread (a host function, or one that opens a gate) can help.

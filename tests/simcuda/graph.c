@@ -27,11 +27,13 @@ static void node_free(struct sim_node *node)
 
 void sim_graph_free(struct sim_graph *graph)
 {
+	struct hold *holds = graph->holds;
+
 	for (unsigned i = 0; i < graph->node_count; i++)
 		node_free(graph->nodes[i]);
 	free(graph->nodes);
-	free(graph->allocations);
 	sim_object_free(graph);
+	sim_user_objects_drop(holds);
 }
 
 int sim_node_depend(struct sim_node *node, struct sim_node *on)
@@ -98,6 +100,7 @@ struct sim_graph *sim_graph_clone(const struct sim_graph *graph)
 		for (unsigned d = 0; d < graph->nodes[i]->dependency_count; d++)
 			sim_node_depend(clone->nodes[i],
 					clone->nodes[graph->nodes[i]->dependencies[d]->index]);
+	clone->holds = sim_user_objects_clone(graph->holds);
 	return clone;
 }
 

@@ -37,6 +37,7 @@ struct sim_stream;
 struct sim_context;
 struct sim_operation;
 struct sim_capture;
+struct hold;
 
 /* ---- exported face (exports.c, written by gen/exports.py) ---- */
 
@@ -217,8 +218,9 @@ int sim_operation_after(struct sim_operation *operation, struct sim_operation *e
 void sim_operation_commit(struct sim_operation *operation);
 uint64_t sim_now(void); /* engine clock: real or virtual ns */
 void sim_engine_start(void);
-void sim_engine_poll(void); /* virtual time: let some work happen at a call */
-void sim_block(void);	    /* wait until something completes; gives up the lock meanwhile */
+void sim_engine_poll(void);	     /* virtual time: let some work happen at a call */
+void sim_clock_advance(uint64_t ns); /* virtual time only */
+void sim_block(void); /* wait until something completes; gives up the lock meanwhile */
 void sim_wait_operation(struct sim_operation *operation);
 void sim_wait_context(struct sim_context *context);
 void sim_wait_device(int device);
@@ -441,9 +443,8 @@ struct sim_graph {
 	struct sim_object object;
 	struct sim_node **nodes;
 	unsigned node_count, node_space;
-	bool owned; /* child of a node, inside an exec, or being captured */
-	struct sim_allocation **allocations; /* of its alloc nodes */
-	unsigned allocation_count;
+	bool owned;	    /* child of a node, inside an exec, or being captured */
+	struct hold *holds; /* user objects (user_object.c) */
 };
 
 struct sim_exec {
@@ -484,6 +485,8 @@ void sim_event_invalidate(struct sim_event *event);
 void sim_event_uncapture(struct sim_event *event);
 void sim_capture_mark_unsafe(void);
 
+void sim_user_objects_drop(struct hold *holds);
+struct hold *sim_user_objects_clone(const struct hold *holds);
 struct sim_graph *sim_graph_new(void);
 void sim_graph_free(struct sim_graph *graph);
 struct sim_graph *sim_graph_clone(const struct sim_graph *graph);
@@ -518,6 +521,7 @@ struct sim {
 
 extern struct sim sim;
 
+bool sim_forked(void); /* this is a child of the process that called cuInit */
 void sim_configure(void);
 void sim_cost(uint64_t measured_ns);
 void sim_fault_parse(const char *text);

@@ -14,13 +14,45 @@
 
 static uint64_t next_thread;
 static __thread uint64_t own_thread;
+static pthread_key_t thread_end;
 
-/* Caller holds the lock. Numbers are given in order of first use, so that journals do not show
- * thread ids. */
+/* A thread ends: its per-thread streams go, what is pending on them goes on. */
+static void thread_ended(void *value)
+{
+	uint64_t thread = (uintptr_t)value;
+
+	if (sim_forked() || __atomic_load_n(&sim.ended, __ATOMIC_ACQUIRE))
+		return;
+	pthread_mutex_lock(&sim.lock);
+	for (unsigned c = 0; c < sim.context_count; c++) {
+		struct sim_context *context = sim.contexts[c];
+
+		for (unsigned i = context->stream_count; i; i--) {
+			struct sim_stream *stream = context->streams[i - 1];
+
+			if (stream->kind != SIM_THREAD_STREAM || stream->thread != thread ||
+			    stream->object.magic != SIM_STREAM)
+				continue;
+			sim_capture_drop_stream(stream);
+			stream->object.magic = SIM_DEAD;
+			sim_stream_put(stream);
+		}
+	}
+	pthread_mutex_unlock(&sim.lock);
+}
+
+/*
+ * Caller holds the lock. Numbers are given in order of first use, so that journals do not show
+ * thread ids.
+ */
 uint64_t sim_thread_number(void)
 {
-	if (!own_thread)
+	if (!own_thread) {
+		if (!next_thread)
+			pthread_key_create(&thread_end, thread_ended);
 		own_thread = ++next_thread;
+		pthread_setspecific(thread_end, (void *)(uintptr_t)own_thread);
+	}
 	return own_thread;
 }
 
