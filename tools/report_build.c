@@ -14,231 +14,8 @@
 #include "coverage.h"
 #include "memory.h"
 #include "process_state.h"
-#include "symbolize.h"
-
-typedef int (*compare_fn)(const void *, const void *);
-
-/* ---- lists ---- */
-
-/* The item equal to `key`, or a copy of it, newly added. */
-static void *list_find_or_add(struct report_list *list, const void *key, size_t size,
-			      compare_fn compare)
-{
-	void **node = tfind(key, &list->tree, compare);
-	void *item;
-
-	if (node)
-		return *node;
-	item = memory_new(size);
-	memcpy(item, key, size);
-	memory_check(tsearch(item, &list->tree, compare));
-	list->items =
-		memory_grow(list->items, list->count, &list->capacity, sizeof(list->items[0]));
-	list->items[list->count++] = item;
-	return item;
-}
-
-void report_text_list_add(struct report_list *list, char *text)
-{
-	list->items =
-		memory_grow(list->items, list->count, &list->capacity, sizeof(list->items[0]));
-	list->items[list->count++] = text;
-}
-
-static void nothing(void *item)
-{
-	(void)item;
-}
-
-static void list_done(struct report_list *list)
-{
-	tdestroy(list->tree, nothing);
-	for (size_t i = 0; i < list->count; i++)
-		free(list->items[i]);
-	free(list->items);
-	*list = (struct report_list){0};
-}
-
-static void list_sort(struct report_list *list, compare_fn compare)
-{
-	if (list->count)
-		qsort(list->items, list->count, sizeof(list->items[0]), compare);
-}
-
-/* qsort() gives addresses of pointers, tsearch() the pointers: comparisons are written for the
- * latter. */
-#define BY_POINTER(name)                                                                           \
-	static int name##_sort(const void *left, const void *right)                                \
-	{                                                                                          \
-		return name(*(const void *const *)left, *(const void *const *)right);              \
-	}
-
-#define ORDER(a, b) ((a) < (b) ? -1 : (a) > (b))
-#define RETURN_IF(order)                                                                           \
-	do {                                                                                       \
-		int order_ = (order);                                                              \
-		if (order_)                                                                        \
-			return order_;                                                             \
-	} while (0)
-
-static int text_order(const char *left, const char *right)
-{
-	if (!left || !right)
-		return !!left - !!right;
-	return strcmp(left, right);
-}
-
-/* ---- identities and ranks ---- */
-
-static int sync_identity(const void *left, const void *right)
-{
-	const struct report_sync *a = left, *b = right;
-
-	RETURN_IF(ORDER(a->class, b->class));
-	RETURN_IF(strcmp(a->rule, b->rule));
-	RETURN_IF(strcmp(a->function, b->function));
-	RETURN_IF(strcmp(a->cause, b->cause));
-	return ORDER(a->allowed, b->allowed);
-}
-
-static int sync_rank(const void *left, const void *right)
-{
-	const struct report_sync *a = left, *b = right;
-
-	RETURN_IF(ORDER(b->blocked_ns, a->blocked_ns));
-	RETURN_IF(ORDER(b->count, a->count));
-	return sync_identity(a, b);
-}
-BY_POINTER(sync_rank)
-
-static int site_identity(const void *left, const void *right)
-{
-	const struct report_site *a = left, *b = right;
-
-	return ORDER(a->id, b->id);
-}
-BY_POINTER(site_identity)
-
-static uint64_t use_id(const struct report_use *use)
-{
-	return use->site ? use->site->id : 0;
-}
-
-static int use_identity(const void *left, const void *right)
-{
-	return ORDER(use_id(left), use_id(right));
-}
-
-static int use_rank(const void *left, const void *right)
-{
-	const struct report_use *a = left, *b = right;
-
-	RETURN_IF(ORDER(b->blocked_ns, a->blocked_ns));
-	RETURN_IF(ORDER(b->count, a->count));
-	return use_identity(a, b);
-}
-BY_POINTER(use_rank)
-
-static int memory_identity(const void *left, const void *right)
-{
-	const struct report_memory *a = left, *b = right;
-
-	RETURN_IF(ORDER(a->source, b->source));
-	return ORDER(a->destination, b->destination);
-}
-
-static int memory_rank(const void *left, const void *right)
-{
-	const struct report_memory *a = left, *b = right;
-
-	RETURN_IF(ORDER(b->blocked_ns, a->blocked_ns));
-	RETURN_IF(ORDER(b->count, a->count));
-	return memory_identity(a, b);
-}
-BY_POINTER(memory_rank)
-
-static int waited_identity(const void *left, const void *right)
-{
-	const struct report_waited *a = left, *b = right;
-
-	RETURN_IF(ORDER(a->pid, b->pid));
-	RETURN_IF(ORDER(a->context, b->context));
-	RETURN_IF(ORDER(a->stream, b->stream));
-	RETURN_IF(ORDER(a->stream_kind, b->stream_kind));
-	RETURN_IF(ORDER(a->operation, b->operation));
-	RETURN_IF(ORDER(a->certain, b->certain));
-	return text_order(a->name, b->name);
-}
-
-static int waited_rank(const void *left, const void *right)
-{
-	const struct report_waited *a = left, *b = right;
-
-	RETURN_IF(ORDER(b->blocked_ns, a->blocked_ns));
-	RETURN_IF(ORDER(b->count, a->count));
-	return waited_identity(a, b);
-}
-BY_POINTER(waited_rank)
-
-static int named_identity(const void *left, const void *right)
-{
-	const struct report_named *a = left, *b = right;
-
-	return text_order(a->name, b->name);
-}
-
-static int named_rank(const void *left, const void *right)
-{
-	const struct report_named *a = left, *b = right;
-
-	RETURN_IF(ORDER(b->blocked_ns, a->blocked_ns));
-	RETURN_IF(ORDER(b->count, a->count));
-	return named_identity(a, b);
-}
-BY_POINTER(named_rank)
-
-static int function_identity(const void *left, const void *right)
-{
-	const struct report_function *a = left, *b = right;
-
-	return strcmp(a->name, b->name);
-}
-BY_POINTER(function_identity)
-
-static int note_identity(const void *left, const void *right)
-{
-	const struct report_note *a = left, *b = right;
-
-	RETURN_IF(ORDER(a->code, b->code));
-	return strcmp(a->text, b->text);
-}
-BY_POINTER(note_identity)
-
-static int text_identity(const void *left, const void *right)
-{
-	return strcmp(left, right);
-}
-BY_POINTER(text_identity)
-
-static int process_rank(const void *left, const void *right)
-{
-	const struct record_header *a = ((const struct report_process *)left)->file->header;
-	const struct record_header *b = ((const struct report_process *)right)->file->header;
-
-	RETURN_IF(ORDER(a->start_ns, b->start_ns));
-	return ORDER(a->pid, b->pid);
-}
-
-/* The order in which files are merged must not depend on that in which the folder gave them. */
-static int file_rank(const void *left, const void *right)
-{
-	const struct record_file *a = *(struct record_file *const *)left;
-	const struct record_file *b = *(struct record_file *const *)right;
-
-	RETURN_IF(ORDER(a->header->start_ns, b->header->start_ns));
-	RETURN_IF(ORDER(a->header->pid, b->header->pid));
-	return strcmp(a->path, b->path);
-}
+#include "report_order.h"
+#include "report_sites.h"
 
 /* ---- sums that a hostile file must not wrap ---- */
 
@@ -252,136 +29,6 @@ static void raise_to(uint64_t *value, uint64_t other)
 {
 	if (other > *value)
 		*value = other;
-}
-
-/* ---- call sites ---- */
-
-static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t length)
-{
-	for (size_t i = 0; i < length; i++)
-		hash = (hash ^ ((const uint8_t *)bytes)[i]) * UINT64_C(0x100000001b3); /* FNV-1a */
-	return hash;
-}
-
-static uint64_t hash_text(uint64_t hash, const char *text)
-{
-	return hash_bytes(hash, text ? text : "", text ? strlen(text) + 1 : 1);
-}
-
-/* Content, not addresses: load addresses differ from process to process. 0 stands for "no site", so
- * it is never given. */
-static uint64_t site_hash(const struct record_file *file, const struct record_site *site)
-{
-	uint64_t hash = UINT64_C(0xcbf29ce484222325);
-
-	for (uint16_t i = 0; i < site->frames; i++) {
-		const struct record_frame *frame = &record_site_frames(site)[i];
-		const struct record_module *module =
-			(const void *)record_find(&file->modules, frame->module);
-
-		if (module && module->build_id_length)
-			hash = hash_bytes(hash, module->build_id, module->build_id_length);
-		else if (module)
-			hash = hash_text(hash, record_string_text(file, module->path));
-		hash = hash_bytes(hash, &frame->offset, sizeof(frame->offset));
-	}
-	for (uint16_t i = 0; i < site->python_frames; i++) {
-		const struct record_python_frame *frame = &record_site_python_frames(site)[i];
-
-		hash = hash_text(hash, record_string_text(file, frame->file));
-		hash = hash_text(hash, record_string_text(file, frame->function));
-		hash = hash_bytes(hash, &frame->line, sizeof(frame->line));
-	}
-	return hash ? hash : 1;
-}
-
-static struct report_site *site_of(struct report *report, const struct record_file *file,
-				   uint32_t id)
-{
-	const struct record_site *record = (const void *)record_find(&file->sites, id);
-	struct report_site key = {.source = file, .record = record}, *site;
-
-	if (!record || (!record->frames && !record->python_frames))
-		return NULL;
-	key.id = site_hash(file, record);
-	site = list_find_or_add(&report->sites, &key, sizeof(key), site_identity);
-	if (!site->python && record->python_frames) {
-		site->python = memory_new(record->python_frames * sizeof(site->python[0]));
-		for (uint16_t i = 0; i < record->python_frames; i++) {
-			const struct record_python_frame *frame =
-				&record_site_python_frames(record)[i];
-
-			site->python[i] = (struct report_python_frame){
-				.file = record_string_text(file, frame->file),
-				.function = record_string_text(file, frame->function),
-				.line = frame->line > 0 ? frame->line : 0,
-			};
-		}
-		site->python_count = record->python_frames;
-	}
-	return site;
-}
-
-static struct report_frame *frame_add(struct report_site *site, size_t *capacity)
-{
-	struct report_frame *frame;
-
-	site->frames = memory_grow(site->frames, site->frame_count, capacity, sizeof(*frame));
-	frame = &site->frames[site->frame_count++];
-	*frame = (struct report_frame){0};
-	return frame;
-}
-
-/* False: nothing is known about this place. */
-static bool add_symbols(struct report *report, struct report_site *site, size_t *capacity,
-			const struct record_module *module, const char *path, uint64_t offset)
-{
-	struct symbol_frames symbols = {0};
-	bool found;
-
-	/* The return address lies behind the call: one byte less is inside it. */
-	if (!path || !offset || !report->symbolizer ||
-	    symbolizer_frame(report->symbolizer, path, module->build_id, module->build_id_length,
-			     offset - 1, &symbols))
-		return false;
-	for (size_t i = 0; i < symbols.count; i++) {
-		const struct symbol_frame *symbol = &symbols.frames[i];
-		struct report_frame *frame = frame_add(site, capacity);
-
-		frame->function = symbol->function ? memory_copy(symbol->function) : NULL;
-		frame->file = symbol->file ? memory_copy(symbol->file) : NULL;
-		frame->line = symbol->line;
-		frame->module = path;
-		frame->offset = offset;
-		frame->inlined = i + 1 < symbols.count;
-	}
-	found = symbols.count;
-	symbol_frames_done(&symbols);
-	return found;
-}
-
-void report_site_symbolize(struct report *report, struct report_site *site)
-{
-	size_t capacity = 0;
-
-	if (site->symbolized)
-		return;
-	site->symbolized = true;
-	if (!report->symbolizer)
-		report->symbolizer = symbolizer_new();
-	for (uint16_t i = 0; i < site->record->frames; i++) {
-		const struct record_frame *record = &record_site_frames(site->record)[i];
-		const struct record_module *module =
-			(const void *)record_find(&site->source->modules, record->module);
-		const char *path = module ? record_string_text(site->source, module->path) : NULL;
-		struct report_frame *frame;
-
-		if (add_symbols(report, site, &capacity, module, path, record->offset))
-			continue;
-		frame = frame_add(site, &capacity);
-		frame->module = path;
-		frame->offset = record->offset;
-	}
 }
 
 /* ---- one file ---- */
@@ -417,8 +64,8 @@ static void add_functions(struct report *report, struct report_process *process)
 		if (!key.name)
 			continue;
 		key.wrapped = record->flags & RECORD_FUNCTION_WRAPPED;
-		function =
-			list_find_or_add(&report->functions, &key, sizeof(key), function_identity);
+		function = report_list_find_or_add(&report->functions, &key, sizeof(key),
+						   report_function_identity);
 		function->wrapped &= key.wrapped;
 		function->in_driver |= !!(record->flags & RECORD_FUNCTION_IN_DRIVER);
 		add(&function->calls, count);
@@ -468,7 +115,7 @@ static void add_wait(struct report *report, struct report_process *process,
 	if (!wait->count)
 		return; /* published, first finding not added yet */
 	key = sync_key(file, wait);
-	sync = list_find_or_add(&report->syncs, &key, sizeof(key), sync_identity);
+	sync = report_list_find_or_add(&report->syncs, &key, sizeof(key), report_sync_identity);
 	add(&sync->count, wait->count);
 	add(&sync->blocked_ns, wait->blocked_ns);
 	raise_to(&sync->blocked_max, wait->blocked_max);
@@ -485,26 +132,27 @@ static void add_wait(struct report *report, struct report_process *process,
 		add(&report->explicit_ns, wait->blocked_ns);
 	}
 
-	use = list_find_or_add(&sync->uses,
-			       &(struct report_use){.site = site_of(report, file, wait->site)},
-			       sizeof(*use), use_identity);
+	use = report_list_find_or_add(
+		&sync->uses, &(struct report_use){.site = report_site_of(report, file, wait->site)},
+		sizeof(*use), report_use_identity);
 	add(&use->count, wait->count);
 	add(&use->blocked_ns, wait->blocked_ns);
 	raise_to(&use->blocked_max, wait->blocked_max);
 	add(&use->bytes, wait->bytes);
 
-	memory = list_find_or_add(&sync->memory,
-				  &(struct report_memory){.source = wait->source_kind,
-							  .destination = wait->destination_kind},
-				  sizeof(*memory), memory_identity);
+	memory = report_list_find_or_add(
+		&sync->memory,
+		&(struct report_memory){.source = wait->source_kind,
+					.destination = wait->destination_kind},
+		sizeof(*memory), report_memory_identity);
 	add(&memory->count, wait->count);
 	add(&memory->blocked_ns, wait->blocked_ns);
 	add(&memory->bytes, wait->bytes);
 
 	if (region_name) {
-		struct report_named *named = list_find_or_add(
+		struct report_named *named = report_list_find_or_add(
 			&sync->regions, &(struct report_named){.name = region_name}, sizeof(*named),
-			named_identity);
+			report_named_identity);
 
 		add(&named->count, wait->count);
 		add(&named->blocked_ns, wait->blocked_ns);
@@ -524,7 +172,7 @@ static void add_waited_for(struct report *report, const struct record_file *file
 	if (!wait || !wait->count || !candidate || !record->count)
 		return;
 	line = sync_key(file, wait);
-	node = tfind(&line, &report->syncs.tree, sync_identity);
+	node = tfind(&line, &report->syncs.tree, report_sync_identity);
 	if (!node)
 		return;
 	sync = *node;
@@ -537,7 +185,7 @@ static void add_waited_for(struct report *report, const struct record_file *file
 		.certain = !!candidate->certain,
 		.name = record_string_text(file, candidate->name),
 	};
-	waited = list_find_or_add(&sync->waited, &key, sizeof(key), waited_identity);
+	waited = report_list_find_or_add(&sync->waited, &key, sizeof(key), report_waited_identity);
 	add(&waited->count, record->count);
 	add(&waited->blocked_ns, record->blocked_ns);
 }
@@ -582,7 +230,8 @@ static void add_process(struct report *report, struct report_process *process, u
 		struct report_note *note;
 
 		key.text = key.text ? key.text : "";
-		note = list_find_or_add(&report->notes, &key, sizeof(key), note_identity);
+		note = report_list_find_or_add(&report->notes, &key, sizeof(key),
+					       report_note_identity);
 		add(&note->count, record->count);
 	}
 
@@ -695,7 +344,8 @@ int report_add_path(struct report *report, const char *path, uint64_t since_ns, 
 void report_finish(struct report *report, uint64_t now_ns, uint32_t ended_pid)
 {
 	if (report->file_count)
-		qsort(report->files, report->file_count, sizeof(report->files[0]), file_rank);
+		qsort(report->files, report->file_count, sizeof(report->files[0]),
+		      report_file_rank);
 	report->process_count = report->file_count;
 	report->processes = memory_new(report->file_count * sizeof(report->processes[0]));
 	for (size_t i = 0; i < report->file_count; i++) {
@@ -717,20 +367,20 @@ void report_finish(struct report *report, uint64_t now_ns, uint32_t ended_pid)
 
 	if (report->process_count)
 		qsort(report->processes, report->process_count, sizeof(report->processes[0]),
-		      process_rank);
-	list_sort(&report->syncs, sync_rank_sort);
+		      report_process_rank);
+	report_list_sort(&report->syncs, report_sync_rank_sort);
 	for (size_t i = 0; i < report->syncs.count; i++) {
 		struct report_sync *sync = report->syncs.items[i];
 
-		list_sort(&sync->uses, use_rank_sort);
-		list_sort(&sync->memory, memory_rank_sort);
-		list_sort(&sync->waited, waited_rank_sort);
-		list_sort(&sync->regions, named_rank_sort);
+		report_list_sort(&sync->uses, report_use_rank_sort);
+		report_list_sort(&sync->memory, report_memory_rank_sort);
+		report_list_sort(&sync->waited, report_waited_rank_sort);
+		report_list_sort(&sync->regions, report_named_rank_sort);
 	}
-	list_sort(&report->sites, site_identity_sort);
-	list_sort(&report->functions, function_identity_sort);
-	list_sort(&report->notes, note_identity_sort);
-	list_sort(&report->problems, text_identity_sort);
+	report_list_sort(&report->sites, report_site_identity_sort);
+	report_list_sort(&report->functions, report_function_identity_sort);
+	report_list_sort(&report->notes, report_note_identity_sort);
+	report_list_sort(&report->problems, report_text_identity_sort);
 	coverage_find_reasons(report);
 }
 
@@ -741,33 +391,23 @@ struct report *report_free(struct report *report)
 	for (size_t i = 0; i < report->syncs.count; i++) {
 		struct report_sync *sync = report->syncs.items[i];
 
-		list_done(&sync->uses);
-		list_done(&sync->memory);
-		list_done(&sync->waited);
-		list_done(&sync->regions);
+		report_list_done(&sync->uses);
+		report_list_done(&sync->memory);
+		report_list_done(&sync->waited);
+		report_list_done(&sync->regions);
 	}
-	for (size_t i = 0; i < report->sites.count; i++) {
-		struct report_site *site = report->sites.items[i];
-
-		for (size_t k = 0; k < site->frame_count; k++) {
-			free(site->frames[k].function);
-			free(site->frames[k].file);
-		}
-		free(site->frames);
-		free(site->python);
-	}
-	list_done(&report->syncs);
-	list_done(&report->sites);
-	list_done(&report->functions);
-	list_done(&report->notes);
-	list_done(&report->reasons);
-	list_done(&report->problems);
-	list_done(&report->blind);
+	report_sites_done(report);
+	report_list_done(&report->syncs);
+	report_list_done(&report->sites);
+	report_list_done(&report->functions);
+	report_list_done(&report->notes);
+	report_list_done(&report->reasons);
+	report_list_done(&report->problems);
+	report_list_done(&report->blind);
 	for (size_t i = 0; i < report->file_count; i++)
 		record_file_free(report->files[i]);
 	free(report->files);
 	free(report->processes);
-	symbolizer_free(report->symbolizer);
 	free(report);
 	return NULL;
 }

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Report, call sites: one site for the same place in all processes, and its frames with names and
+ * lines. Called while a report is built, and by the writers, which symbolize only what they show.
+ */
+#include "report_sites.h"
+
+#include "memory.h"
+#include "report.h"
+#include "report_order.h"
+#include "symbolize.h"
+
+static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t length)
+{
+	for (size_t i = 0; i < length; i++)
+		hash = (hash ^ ((const uint8_t *)bytes)[i]) * UINT64_C(0x100000001b3); /* FNV-1a */
+	return hash;
+}
+
+static uint64_t hash_text(uint64_t hash, const char *text)
+{
+	return hash_bytes(hash, text ? text : "", text ? strlen(text) + 1 : 1);
+}
+
+/* Content, not addresses: load addresses differ from process to process. 0 stands for "no site", so
+ * it is never given. */
+static uint64_t site_hash(const struct record_file *file, const struct record_site *site)
+{
+	uint64_t hash = UINT64_C(0xcbf29ce484222325);
+
+	for (uint16_t i = 0; i < site->frames; i++) {
+		const struct record_frame *frame = &record_site_frames(site)[i];
+		const struct record_module *module =
+			(const void *)record_find(&file->modules, frame->module);
+
+		if (module && module->build_id_length)
+			hash = hash_bytes(hash, module->build_id, module->build_id_length);
+		else if (module)
+			hash = hash_text(hash, record_string_text(file, module->path));
+		hash = hash_bytes(hash, &frame->offset, sizeof(frame->offset));
+	}
+	for (uint16_t i = 0; i < site->python_frames; i++) {
+		const struct record_python_frame *frame = &record_site_python_frames(site)[i];
+
+		hash = hash_text(hash, record_string_text(file, frame->file));
+		hash = hash_text(hash, record_string_text(file, frame->function));
+		hash = hash_bytes(hash, &frame->line, sizeof(frame->line));
+	}
+	return hash ? hash : 1;
+}
+
+struct report_site *report_site_of(struct report *report, const struct record_file *file,
+				   uint32_t id)
+{
+	const struct record_site *record = (const void *)record_find(&file->sites, id);
+	struct report_site key = {.source = file, .record = record}, *site;
+
+	if (!record || (!record->frames && !record->python_frames))
+		return NULL;
+	key.id = site_hash(file, record);
+	site = report_list_find_or_add(&report->sites, &key, sizeof(key), report_site_identity);
+	if (!site->python && record->python_frames) {
+		site->python = memory_new(record->python_frames * sizeof(site->python[0]));
+		for (uint16_t i = 0; i < record->python_frames; i++) {
+			const struct record_python_frame *frame =
+				&record_site_python_frames(record)[i];
+
+			site->python[i] = (struct report_python_frame){
+				.file = record_string_text(file, frame->file),
+				.function = record_string_text(file, frame->function),
+				.line = frame->line > 0 ? frame->line : 0,
+			};
+		}
+		site->python_count = record->python_frames;
+	}
+	return site;
+}
+
+static struct report_frame *frame_add(struct report_site *site, size_t *capacity)
+{
+	struct report_frame *frame;
+
+	site->frames = memory_grow(site->frames, site->frame_count, capacity, sizeof(*frame));
+	frame = &site->frames[site->frame_count++];
+	*frame = (struct report_frame){0};
+	return frame;
+}
+
+/* False: nothing is known about this place. */
+static bool add_symbols(struct report *report, struct report_site *site, size_t *capacity,
+			const struct record_module *module, const char *path, uint64_t offset)
+{
+	struct symbol_frames symbols = {0};
+	bool found;
+
+	/* The return address lies behind the call: one byte less is inside it. */
+	if (!path || !offset || !report->symbolizer ||
+	    symbolizer_frame(report->symbolizer, path, module->build_id, module->build_id_length,
+			     offset - 1, &symbols))
+		return false;
+	for (size_t i = 0; i < symbols.count; i++) {
+		const struct symbol_frame *symbol = &symbols.frames[i];
+		struct report_frame *frame = frame_add(site, capacity);
+
+		frame->function = symbol->function ? memory_copy(symbol->function) : NULL;
+		frame->file = symbol->file ? memory_copy(symbol->file) : NULL;
+		frame->line = symbol->line;
+		frame->module = path;
+		frame->offset = offset;
+		frame->inlined = i + 1 < symbols.count;
+	}
+	found = symbols.count;
+	symbol_frames_done(&symbols);
+	return found;
+}
+
+void report_site_symbolize(struct report *report, struct report_site *site)
+{
+	size_t capacity = 0;
+
+	if (site->symbolized)
+		return;
+	site->symbolized = true;
+	if (!report->symbolizer)
+		report->symbolizer = symbolizer_new();
+	for (uint16_t i = 0; i < site->record->frames; i++) {
+		const struct record_frame *record = &record_site_frames(site->record)[i];
+		const struct record_module *module =
+			(const void *)record_find(&site->source->modules, record->module);
+		const char *path = module ? record_string_text(site->source, module->path) : NULL;
+		struct report_frame *frame;
+
+		if (add_symbols(report, site, &capacity, module, path, record->offset))
+			continue;
+		frame = frame_add(site, &capacity);
+		frame->module = path;
+		frame->offset = record->offset;
+	}
+}
+
+void report_sites_done(struct report *report)
+{
+	for (size_t i = 0; i < report->sites.count; i++) {
+		struct report_site *site = report->sites.items[i];
+
+		for (size_t k = 0; k < site->frame_count; k++) {
+			free(site->frames[k].function);
+			free(site->frames[k].file);
+		}
+		free(site->frames);
+		free(site->python);
+	}
+	symbolizer_free(report->symbolizer);
+}

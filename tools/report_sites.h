@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: MIT
+/* The call sites of a report, by content. */
+#ifndef SLIPSTREAM_TOOLS_REPORT_SITES_H
+#define SLIPSTREAM_TOOLS_REPORT_SITES_H
+
+#include <stdint.h>
+
+struct record_file;
+struct report;
+struct report_site;
+
+/* The site of this id in this file, newly added if no file had it yet; NULL: none was taken, or it
+ * has no frames. */
+struct report_site *report_site_of(struct report *report, const struct record_file *file,
+				   uint32_t id);
+
+/* Frees what the sites point to. */
+void report_sites_done(struct report *report);
+
+#endif
