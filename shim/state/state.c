@@ -180,6 +180,16 @@ static bool is_host_kind(uint8_t kind)
 	return kind == MEMORY_PAGEABLE || kind == MEMORY_PINNED || kind == MEMORY_REGISTERED;
 }
 
+/* A synchronous memset of pinned host memory has finished when it returns (same page). */
+static void observe_memset(struct call *call)
+{
+	if (!call->bytes || (call->destination_kind != MEMORY_PINNED &&
+			     call->destination_kind != MEMORY_REGISTERED))
+		return;
+	order_complete_pending(call, CATALOGUE_SCOPE_STREAM);
+	order_complete(call->stream, call->submission);
+}
+
 /*
  * What a synchronous copy proves by returning (NVIDIA's page on API synchronization): to host
  * memory and from pinned memory it has finished; from pageable memory its stream was waited for
@@ -216,8 +226,12 @@ void state_after(struct call *call, CUresult result)
 	if (!call->stream || call->flags & CALL_CAPTURED)
 		return;
 	order_submitted(call);
-	if (row->kind == CATALOGUE_KIND_COPY && call->stream_form == CALL_STREAM_IMPLICIT)
+	if (call->stream_form != CALL_STREAM_IMPLICIT)
+		return;
+	if (row->kind == CATALOGUE_KIND_COPY)
 		observe_copy(call);
+	else if (row->kind == CATALOGUE_KIND_MEMSET)
+		observe_memset(call);
 }
 
 void state_stream_observed(struct call *call, CUresult result)
