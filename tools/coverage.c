@@ -137,9 +137,9 @@ void coverage_find_reasons(struct report *report)
 					   &dropped))
 			dropped = UINT64_MAX;
 	if (dropped)
-		report_text_list_add(
-			&report->reasons,
-			memory_format("%" PRIu64 " records could not be written", dropped));
+		report_text_list_add(&report->reasons,
+				     memory_format("%" PRIu64 " record%s could not be written",
+						   dropped, dropped == 1 ? "" : "s"));
 	find_in_notes(report);
 
 	/* A thunk counts but cannot classify: no doubt as long as nobody called it. */

@@ -179,6 +179,42 @@ class Hostile(unittest.TestCase):
             self.assertEqual([line for line in result.stdout.decode().splitlines() if "damaged" in line], [text])
             self.assertIn("inconclusive, there may be more (1 reason below)", result.stdout.decode())
 
+    def test_each_check_of_a_record(self):
+        """One bad record each; all but the check in question hold."""
+        for kind, payload, what in (
+                (records.STRING, struct.pack("<II", 998, 3) + b"abcde", "no NUL"),
+                (records.STRING, struct.pack("<II", 998, 9) + b"abcd\0", "longer than its record"),
+                (records.COUNTERS, struct.pack("<IIQ", 1, 2, 1), "one counter missing"),
+                (records.THUNKS, struct.pack("<IIQ", 0, 2, 1), "one counter missing"),
+                (records.MODULE, struct.pack("<IIQI64sI", 99, 1, 0, 65, b"", 0), "build id too long"),
+                (records.SITE, struct.pack("<IHHQII", 99, 2, 0, 5, 1, 0), "one frame missing"),
+                (records.SITE, struct.pack("<IHHQII", 99, 1, 1, 5, 1, 0), "one Python frame missing"),
+                (records.SITE, struct.pack("<IHH", 99, 257, 0) + bytes(257 * 16), "too many frames"),
+                (records.SITE, struct.pack("<IHH", 99, 0, 257) + bytes(257 * 16), "too many Python frames"),
+                (records.WAIT, bytes(72), "short"), (records.CANDIDATE, bytes(32), "short"), (records.NOTE, bytes(8), "short"),
+                (records.WAITED_FOR, bytes(16), "short"), (records.FUNCTION, bytes(8), "short"), (records.RULE, bytes(8), "short"),
+                (records.REGION, bytes(0), "short"), (99, bytes(8), "unknown type"), (records.HEADER, bytes(88), "second header")):
+            r = records.sample()
+            at = len(r.data)
+            r.record(kind, payload)
+            r.function("cuBehind")
+            text = self.report(r.bytes(), "--json", os.path.join(self.folder.name, "j")).stdout.decode()
+            self.assertEqual([line for line in text.splitlines() if "damaged" in line],
+                             ["  inconclusive: damaged record file file.slip: record of type %d at byte %d is damaged, ignoring it"
+                              % (kind, at)], what)
+            with open(os.path.join(self.folder.name, "j")) as file:
+                self.assertIn('"exported": 7', file.read(), what)
+
+    def test_ids_used_twice(self):
+        for kind, payload, what in ((records.RULE, struct.pack("<IIII", 0, 1, 1, 1), "rule 0"),
+                                    (records.SITE, struct.pack("<IHH", 1, 0, 0), "call site 1"),
+                                    (records.STRING, struct.pack("<II", 1, 1) + b"x\0", "string 1")):
+            r = records.sample()
+            r.record(kind, payload)
+            text = self.report(r.bytes()).stdout.decode()
+            self.assertIn("file.slip: %s is there twice, using the first\n" % what, text)
+            self.assertIn("pageable-h2d in cuMemcpyHtoD_v2", text)
+
     def test_damage_costs_only_its_segment(self):
         r = records.Records()
         r.record(records.STRING, struct.pack("<II", 999, 4) + b"abcd\0", size=12)

@@ -140,7 +140,7 @@ class Merge(Report):
         self.assertIn("  handed out without wrapper: cuGL7 (1x)\n", self.text("--limit=0"))
         r.counters([0] * 8 + [1], thunks=True)
         r.write(self.path("1-1.slip"))
-        self.assertEqual(self.json()["coverage"]["reasons"], ["unwrapped function called: cuGL1 (1 calls)"])
+        self.assertEqual(self.json()["coverage"]["reasons"], ["unwrapped function called: cuGL1 (1 call)"])
 
     def test_same_sites_of_two_processes_are_one(self):
         records.sample().write(self.path("1-1.slip"))
