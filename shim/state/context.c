@@ -139,6 +139,16 @@ struct state_context *context_current(void)
 	return context;
 }
 
+struct state_context *context_of(uint64_t handle)
+{
+	bool is_handle;
+	uint64_t key;
+
+	if (!ask((CUcontext)(uintptr_t)handle, &key, &is_handle))
+		return NULL;
+	return find(key);
+}
+
 uint64_t state_context_id(const struct state_context *context)
 {
 	return context ? STATE_LOAD(&context->id) : 0;

@@ -100,6 +100,8 @@ void state_lost(const char *what);
 
 /* context.c */
 struct state_context *context_current(void);
+/* By handle; NULL: not known. */
+struct state_context *context_of(uint64_t handle);
 /* Under LOCK_STATE: the streams of the context are gone with it. */
 void stream_retire_context(struct state_context *context);
 void context_clear(void);

@@ -89,13 +89,21 @@ void order_complete(struct state_stream *stream, uint64_t number)
 void order_complete_pending(struct call *call, unsigned int scope)
 {
 	uint32_t count = call->pending_count;
+	struct state_stream *stream;
 	uint32_t i;
 
 	if (count > CALL_PENDING_MAX)
 		count = CALL_PENDING_MAX;
-	for (i = 0; i < count; i++)
-		if (state_in_scope(call, call->pending[i].stream, scope))
-			order_complete(call->pending[i].stream, call->pending[i].submitted);
+	for (i = 0; i < count; i++) {
+		stream = call->pending[i].stream;
+		/* A candidate, but it may be non-blocking: the legacy stream proves nothing of it.
+		 */
+		if (scope == CATALOGUE_SCOPE_STREAM && stream != call->stream &&
+		    stream_kind(stream) == STREAM_UNKNOWN)
+			continue;
+		if (state_in_scope(call, stream, scope))
+			order_complete(stream, call->pending[i].submitted);
+	}
 }
 
 /* The legacy stream's operation `number` is behind what was pending on the blocking streams. */

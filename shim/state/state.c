@@ -24,7 +24,7 @@ void state_lost(const char *what)
 	emit_note(NOTE_LOST, what);
 }
 
-static void resolve_stream(struct call *call)
+static void resolve_stream(struct call *call, const struct catalogue_row *row)
 {
 	uint64_t handle = (uintptr_t)call->stream_handle;
 
@@ -36,7 +36,12 @@ static void resolve_stream(struct call *call)
 			call->context = stream_context(call->stream);
 		return;
 	}
-	call->context = context_current();
+	/* cuCtxSynchronize_v2 waits for the context it is given. */
+	if (call->stream_form == CALL_STREAM_CONTEXT && row->kind == CATALOGUE_KIND_WAIT &&
+	    call->subject)
+		call->context = context_of(call->subject);
+	else
+		call->context = context_current();
 	if (!call->context || (call->stream_form != CALL_STREAM_ARGUMENT &&
 			       call->stream_form != CALL_STREAM_IMPLICIT))
 		return;
@@ -141,7 +146,7 @@ void state_before(struct call *call)
 	call->freed_bytes = 0;
 	call->name = 0;
 	call->pending_count = 0;
-	resolve_stream(call);
+	resolve_stream(call, row);
 	stream = call->stream;
 	if (stream) {
 		call->entry_number = STATE_LOAD(&stream->submitted);

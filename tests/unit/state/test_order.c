@@ -497,6 +497,37 @@ static void test_contexts(void **state)
 	assert_int_equal(pending(), 0);
 }
 
+/* cuCtxSynchronize_v2: not the current context, but the one that is given. */
+static void test_synchronize_of_a_given_context(void **state)
+{
+	struct call call = world_call(FUNCTION_cuCtxSynchronize, NULL);
+
+	world_launch(A, KERNEL(0));
+	world_context = 2;
+	world_launch(LEGACY, KERNEL(0));
+	call.subject = 1;
+	state_before(&call);
+	state_context_observed(&call, CUDA_SUCCESS);
+	assert_int_equal(pending(), ON_LEGACY);
+	/* One that nobody has seen. */
+	call.subject = 9;
+	state_before(&call);
+	state_context_observed(&call, CUDA_SUCCESS);
+	assert_int_equal(pending(), ON_LEGACY);
+}
+
+/* A stream that no wrapper saw made may be non-blocking. */
+static void test_legacy_proves_nothing_of_unseen_streams(void **state)
+{
+	CUstream unseen = STREAM(9);
+
+	world_launch(unseen, KERNEL(0));
+	world_synchronize(LEGACY);
+	assert_int_equal(world_pending(&unseen, 1), 1);
+	world_synchronize(unseen);
+	assert_int_equal(world_pending(&unseen, 1), 0);
+}
+
 /* cudart resets the primary context: same handles, new id. */
 static void test_context_reset(void **state)
 {
@@ -702,6 +733,8 @@ int main(void)
 		TEST(synchronous_copies),
 		TEST(destroyed_stream_works_on),
 		TEST(contexts),
+		TEST(synchronize_of_a_given_context),
+		TEST(legacy_proves_nothing_of_unseen_streams),
 		TEST(context_reset),
 		TEST(created_context_survives_primary_reset),
 		TEST(no_context_ids),
