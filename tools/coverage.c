@@ -149,7 +149,8 @@ void coverage_find_reasons(struct report *report)
 		if (!function->wrapped && function->calls)
 			report_text_list_add(&report->reasons,
 					     memory_format("unwrapped function called: %s (%" PRIu64
-							   " calls)",
-							   function->name, function->calls));
+							   " call%s)",
+							   function->name, function->calls,
+							   function->calls == 1 ? "" : "s"));
 	}
 }
