@@ -7,6 +7,9 @@
  * instructions and touches nothing but read-only data.
  */
 #include "entry/names.h"
+#include <dlfcn.h>
+#include <link.h>
+
 #include "driver/find.h"
 #include "entry/entry.h"
 #include "entry/thunk.h"
@@ -41,6 +44,16 @@ HOOK_EARLY bool entry_looks_like_driver_name(const char *name)
 	return name && name[0] == 'c' && name[1] == 'u' && name[2] >= 'A' && name[2] <= 'Z';
 }
 
+/* A thunk must not stand in for data: nobody has declared what these names are. */
+static bool is_data(const void *address)
+{
+	const ElfW(Sym) *symbol = NULL;
+	Dl_info info;
+
+	return dladdr1(address, &info, (void **)&symbol, RTLD_DL_SYMENT) && symbol &&
+	       ELF64_ST_TYPE(symbol->st_info) == STT_OBJECT;
+}
+
 void *entry_substitute(void *address, const char *name)
 {
 	int function = driver_function_at(address);
@@ -52,6 +65,8 @@ void *entry_substitute(void *address, const char *name)
 			emit_note(NOTE_UNWRAPPED_HANDED_OUT, name);
 		return address;
 	}
+	if (function >= FUNCTION_WRAPPED_COUNT && is_data(address))
+		return address;
 	emit_function_handed_out((uint32_t)function);
 	if (function >= FUNCTION_WRAPPED_COUNT)
 		emit_note(NOTE_UNWRAPPED_HANDED_OUT, function_names[function]);

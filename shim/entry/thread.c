@@ -33,8 +33,7 @@ static uint32_t opened;		  /* 1: emit is open */
 static uint32_t broken;		  /* emit cannot be opened: do not try again at every call */
 static uint32_t initialised;	  /* a cuInit succeeded in this process or an ancestor */
 static uint32_t passing;	  /* forked after cuInit: calls are counted and pass through */
-static uint32_t used;	     /* a thread of this process was set up: the end is worth telling */
-static uint32_t driver_told; /* exchange: the driver's path and functions were told to emit */
+static uint32_t driver_told;	  /* exchange: the driver's path and functions were told to emit */
 static pthread_key_t key;
 static bool have_key; /* both written by entry_setup() */
 
@@ -112,7 +111,6 @@ static uint64_t start_child(uint64_t *page)
 	__atomic_store_n(&opened, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&broken, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&driver_told, 0, __ATOMIC_RELAXED);
-	__atomic_store_n(&used, 0, __ATOMIC_RELAXED);
 	if (__atomic_load_n(&initialised, __ATOMIC_RELAXED)) {
 		__atomic_store_n(&passing, 1, __ATOMIC_RELAXED);
 		emit_note(NOTE_PASS_THROUGH, "forked after cuInit");
@@ -181,7 +179,6 @@ static bool start(struct entry_thread *thread, uint32_t function)
 		__atomic_signal_fence(__ATOMIC_SEQ_CST); /* a signal handler that finds the
 							    generation finds the block */
 		thread->generation = live;
-		__atomic_store_n(&used, 1, __ATOMIC_RELAXED);
 	}
 	tell_driver();
 	__atomic_store_n(&thread->counters[function], thread->counters[function] + 1,
@@ -271,7 +268,6 @@ void *entry_thunk_resolve(uint32_t function)
 			tell_driver();
 			if (counters) {
 				__atomic_fetch_add(&counters[function], 1, __ATOMIC_RELAXED);
-				__atomic_store_n(&used, 1, __ATOMIC_RELAXED);
 				/* Pairs with the thunks' plain load: a pointer, and nothing behind
 				 * it but zeros. */
 				__atomic_store_n(&entry_thunk_counters, counters, __ATOMIC_RELEASE);
@@ -297,8 +293,9 @@ CUresult entry_thunk_missing(void)
 
 void entry_finish(void)
 {
-	/* A forked child that never called anything would end its parent's record. */
-	if (entry_off || !__atomic_load_n(&used, __ATOMIC_RELAXED) ||
+	/* A forked child that never called anything would end its parent's record: its page says 0.
+	 */
+	if (entry_off || !__atomic_load_n(&opened, __ATOMIC_RELAXED) ||
 	    __atomic_load_n(entry_own_page(), __ATOMIC_ACQUIRE) !=
 		    __atomic_load_n(&generation, __ATOMIC_RELAXED))
 		return;

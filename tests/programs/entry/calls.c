@@ -175,6 +175,7 @@ static void case_thunk(void)
 		CHECK_EQUAL(CUDA_SUCCESS, many(1, 2, 3, 4, 5, 6, 7, 8, 9, 1.5, 2.5, 3.5, 4.5, 5.5,
 					       6.5, 7.5, 8.5));
 	CHECK_EQUAL(10, fake_calls("cuGraphicsEGLRegisterImage"));
+	CHECK_EQUAL(4712, *(int *)dlsym(driver_handle(), "cudbgGetAPIVersion"));
 }
 
 /* Newer than the build, and not exported: the program gets them as they are, and the record says

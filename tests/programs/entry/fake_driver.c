@@ -194,6 +194,9 @@ FUNCTION(cuMemcpyDtoH_v2, void *to, CUdeviceptr from, size_t bytes)
 }
 #endif
 
+/* In the list of exported names, without a prototype; here it is data. */
+int EXPORT cudbgGetAPIVersion = 4712;
+
 /* Newer than any header. */
 FUNCTION(cuFutureThing, int value)
 {

@@ -191,6 +191,33 @@ def _(place):
     equal(place.process().note("unwrapped"), ["cuFutureThing", "cuPrivate"], "unwrapped")
 
 
+@test("entry-wrappers-take-the-same-steps")
+def _(place):
+    """Every generated wrapper has the steps that shim/call.h names, once each and in that order."""
+    steps = ["entry_count(", "ENTRY_DRIVER(", "entry_missing(", "return real_(", "entry_begin(", "entry_rooms_enter();", "state_before(&call);",
+             "entry_rooms_leave();", "call.entered = clock_ticks();", "result_ = real_(", "call.left = clock_ticks();",
+             "entry_rooms_enter();", "sync_after(&call, result_);", "state_after(&call, result_);", "entry_rooms_leave();",
+             "return result_;"]
+    found = timed = 0
+    for name in sorted(os.listdir(os.path.join(os.path.dirname(place.shim), "entry"))):
+        if not re.match(r"wrappers_\d+\.c$", name):
+            continue
+        with open(os.path.join(os.path.dirname(place.shim), "entry", name), encoding="utf-8") as stream:
+            text = stream.read()
+        for function, body in re.findall(r"^CUresult (cu\w+)\([^{]*\)\n\{\n(.*?)^\}", text, re.DOTALL | re.MULTILINE):
+            found += 1
+            wanted = steps if "struct call call;" in body else steps[:4]
+            timed += wanted is steps
+            at = 0
+            for step in wanted:
+                at = body.find(step, at)
+                assert at >= 0, f"{function}: no {step} in its place"
+                at += 1
+            equal(body.count("real_("), 2 if wanted is steps else 1, f"{function}: calls of the driver")
+            assert f"FUNCTION_{function})" in body, f"{function}: counts another function"
+    assert found > 600 and timed > 200, f"{found} wrappers, {timed} timed"
+
+
 @test("entry-dlsym-looked-up-by-dlsym-is-ours")
 def _(place):
     place.calls("dlsym-of-dlsym")
@@ -516,6 +543,19 @@ def _(place):
     """A call before the shim's own constructor."""
     place.quiet(place.program("early"))
     counts(place.process(), cuInit=1)
+
+
+@test("entry-unmodified-runtime")
+def _(place):
+    """A program with a real static cudart: 440 look-ups and the export tables it asks before cuInit, the same answers as without the shim."""
+    if not os.path.exists(place.program("runtime")):
+        raise Skip("no libcudart_static.a")
+    plain = place.run(place.program("runtime"), driver="simcuda", shim=False)[0]
+    equal(place.quiet(place.program("runtime"), driver="simcuda"), plain, "output")
+    process = place.process()
+    counts(process, cuGetProcAddress_v2=440, cuInit=1)
+    assert process.counts["cuGetExportTable"] >= 1, process.counts
+    equal(process.handed_out["cuGetProcAddress_v2"], 2, "hand-outs of cuGetProcAddress_v2 (dlsym, then by itself)")
 
 
 @test("failure-26-context-reset")
