@@ -215,6 +215,26 @@ static int option_word(const char *name, const char *const *words, int unset)
 	return unset;
 }
 
+/* A name that is meant for us but that we do not know is most likely misspelt. */
+static void check_names(void)
+{
+	static const char *const names[] = {"DEVICES",	"MEMORY", "TIME", "SEED",
+					    "DELAY_US", "COSTS",  "FAIL", "JOURNAL"};
+
+	for (char **entry = environ; *entry; entry++) {
+		const char *name = *entry + strlen("SIMCUDA_");
+		bool known = false;
+
+		if (strncmp(*entry, "SIMCUDA_", strlen("SIMCUDA_")))
+			continue;
+		for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+			known |= !strncmp(name, names[i], strlen(names[i])) &&
+				 name[strlen(names[i])] == '=';
+		if (!known)
+			sim_complain("unknown variable", *entry);
+	}
+}
+
 void sim_configure(void)
 {
 	static const char *const times[] = {"real", "virtual", NULL};
@@ -225,7 +245,8 @@ void sim_configure(void)
 	if (done)
 		return;
 	done = true;
-	sim.device_count = option_number("SIMCUDA_DEVICES", 2, 1, SIM_DEVICE_LIMIT);
+	check_names();
+	sim.device_count = option_number("SIMCUDA_DEVICES", 2, 0, SIM_DEVICE_LIMIT);
 	sim.memory_total = option_number("SIMCUDA_MEMORY", 150119055360, 1 << 20, SIM_DEVICE_SPACE);
 	sim.seeded = getenv("SIMCUDA_SEED") && *getenv("SIMCUDA_SEED");
 	sim.seed = option_number("SIMCUDA_SEED", 0, 0, UINT64_MAX);
@@ -278,6 +299,8 @@ CUresult impl_cuInit(unsigned int Flags)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (sim.initialized)
 		return CUDA_SUCCESS;
+	if (!sim.device_count)
+		return CUDA_ERROR_NO_DEVICE;
 	mark = mmap(NULL, sysconf(_SC_PAGESIZE), PROT_READ | PROT_WRITE,
 		    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (mark == MAP_FAILED || madvise(mark, sysconf(_SC_PAGESIZE), MADV_WIPEONFORK))

@@ -506,3 +506,23 @@ void sim_wait_device(int device)
 	while (sim.pending[device])
 		sim_block();
 }
+
+/* Host memory is mapped for every device. */
+void sim_wait_all(void)
+{
+	for (int i = 0; i < sim.device_count; i++)
+		sim_wait_device(i);
+}
+
+/* Memory of a device: also the devices that were given access to it. */
+void sim_wait_device_and_peers(int device)
+{
+	unsigned peers = 1u << device;
+
+	for (unsigned i = 0; i < sim.context_count; i++)
+		if (sim.contexts[i]->peers & 1u << device)
+			peers |= 1u << sim.contexts[i]->device;
+	for (int i = 0; i < sim.device_count; i++)
+		if (peers & 1u << i)
+			sim_wait_device(i);
+}

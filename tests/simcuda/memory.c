@@ -395,7 +395,10 @@ CUresult impl_cuMemFree_v2(CUdeviceptr dptr)
 	default:
 		return CUDA_ERROR_INVALID_VALUE;
 	}
-	sim_wait_device(allocation->device);
+	if (allocation->kind == SIM_MANAGED)
+		sim_wait_all();
+	else
+		sim_wait_device_and_peers(allocation->device);
 	/* Another thread may have freed it meanwhile. */
 	allocation = sim_memory_find(dptr);
 	if (!allocation || allocation->address != dptr)
@@ -516,7 +519,7 @@ CUresult impl_cuMemFreeHost(void *p)
 	allocation = sim_memory_find((uintptr_t)p);
 	if (!allocation || allocation->address != (uintptr_t)p || allocation->kind != SIM_PINNED)
 		return CUDA_ERROR_INVALID_VALUE;
-	sim_wait_device(context->device);
+	sim_wait_all();
 	allocation = sim_memory_find((uintptr_t)p);
 	if (!allocation || allocation->address != (uintptr_t)p || allocation->kind != SIM_PINNED)
 		return CUDA_ERROR_INVALID_VALUE;

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static CUresult add(CUgraphNode *ret_node, CUgraph handle, const CUgraphNode *dependencies,
-		    size_t count, struct sim_work *work)
+CUresult sim_node_add(CUgraphNode *ret_node, CUgraph handle, const CUgraphNode *dependencies,
+		      size_t count, struct sim_work *work)
 {
 	struct sim_graph *graph = sim_object_check(handle, SIM_GRAPH);
 	struct sim_node *node;
@@ -110,7 +110,8 @@ CUresult impl_cuGraphAddKernelNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph,
 	struct sim_work work;
 	CUresult result = kernel_work(nodeParams, &work);
 
-	return result ? result : add(phGraphNode, hGraph, dependencies, numDependencies, &work);
+	return result ? result
+		      : sim_node_add(phGraphNode, hGraph, dependencies, numDependencies, &work);
 }
 
 CUresult impl_cuGraphAddKernelNode(CUgraphNode *phGraphNode, CUgraph hGraph,
@@ -120,7 +121,8 @@ CUresult impl_cuGraphAddKernelNode(CUgraphNode *phGraphNode, CUgraph hGraph,
 	struct sim_work work;
 	CUresult result = kernel_work_v1(nodeParams, &work);
 
-	return result ? result : add(phGraphNode, hGraph, dependencies, numDependencies, &work);
+	return result ? result
+		      : sim_node_add(phGraphNode, hGraph, dependencies, numDependencies, &work);
 }
 
 CUresult impl_cuGraphKernelNodeGetParams_v2(CUgraphNode hNode, CUDA_KERNEL_NODE_PARAMS *nodeParams)
@@ -227,7 +229,8 @@ CUresult impl_cuGraphAddMemcpyNode(CUgraphNode *phGraphNode, CUgraph hGraph,
 	struct sim_work work;
 	CUresult result = copy_work(copyParams, &work);
 
-	return result ? result : add(phGraphNode, hGraph, dependencies, numDependencies, &work);
+	return result ? result
+		      : sim_node_add(phGraphNode, hGraph, dependencies, numDependencies, &work);
 }
 
 CUresult impl_cuGraphMemcpyNodeGetParams(CUgraphNode hNode, CUDA_MEMCPY3D *nodeParams)
@@ -304,7 +307,8 @@ CUresult impl_cuGraphAddMemsetNode(CUgraphNode *phGraphNode, CUgraph hGraph,
 	struct sim_work work;
 	CUresult result = memset_work(memsetParams, &work);
 
-	return result ? result : add(phGraphNode, hGraph, dependencies, numDependencies, &work);
+	return result ? result
+		      : sim_node_add(phGraphNode, hGraph, dependencies, numDependencies, &work);
 }
 
 CUresult impl_cuGraphMemsetNodeGetParams(CUgraphNode hNode, CUDA_MEMSET_NODE_PARAMS *nodeParams)
@@ -366,7 +370,7 @@ CUresult impl_cuGraphAddHostNode(CUgraphNode *phGraphNode, CUgraph hGraph,
 
 	if (!nodeParams || host_work(nodeParams->fn, nodeParams->userData, &work))
 		return CUDA_ERROR_INVALID_VALUE;
-	return add(phGraphNode, hGraph, dependencies, numDependencies, &work);
+	return sim_node_add(phGraphNode, hGraph, dependencies, numDependencies, &work);
 }
 
 CUresult impl_cuGraphHostNodeGetParams(CUgraphNode hNode, CUDA_HOST_NODE_PARAMS *nodeParams)
@@ -410,7 +414,7 @@ static CUresult add_event(CUgraphNode *ret_node, CUgraph graph, const CUgraphNod
 {
 	struct sim_work work = {.kind = kind, .event = sim_object_check(handle, SIM_EVENT)};
 
-	return work.event ? add(ret_node, graph, dependencies, count, &work)
+	return work.event ? sim_node_add(ret_node, graph, dependencies, count, &work)
 			  : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -462,7 +466,7 @@ CUresult impl_cuGraphAddChildGraphNode(CUgraphNode *phGraphNode, CUgraph hGraph,
 	if (!work.child)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	work.child->owned = true;
-	return add(phGraphNode, hGraph, dependencies, numDependencies, &work);
+	return sim_node_add(phGraphNode, hGraph, dependencies, numDependencies, &work);
 }
 
 CUresult impl_cuGraphChildGraphNodeGetGraph(CUgraphNode hNode, CUgraph *phGraph)
@@ -480,7 +484,7 @@ CUresult impl_cuGraphAddEmptyNode(CUgraphNode *phGraphNode, CUgraph hGraph,
 {
 	struct sim_work work = {.kind = SIM_EMPTY};
 
-	return add(phGraphNode, hGraph, dependencies, numDependencies, &work);
+	return sim_node_add(phGraphNode, hGraph, dependencies, numDependencies, &work);
 }
 
 /* ---- the general form ---- */
@@ -529,7 +533,8 @@ CUresult impl_cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph,
 		return impl_cuGraphAddChildGraphNode(phGraphNode, hGraph, dependencies,
 						     numDependencies, nodeParams->graph.graph);
 	result = any_work(nodeParams, &work);
-	return result ? result : add(phGraphNode, hGraph, dependencies, numDependencies, &work);
+	return result ? result
+		      : sim_node_add(phGraphNode, hGraph, dependencies, numDependencies, &work);
 }
 
 CUresult impl_cuGraphAddNode(CUgraphNode *phGraphNode, CUgraph hGraph,

@@ -154,7 +154,7 @@ CUresult impl_cuMemHostUnregister(void *p)
 		return p ? CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED : CUDA_ERROR_INVALID_VALUE;
 	if (allocation->address != (uintptr_t)p || allocation->kind != SIM_REGISTERED)
 		return CUDA_ERROR_INVALID_VALUE;
-	sim_wait_device(context->device);
+	sim_wait_all();
 	allocation = sim_memory_find((uintptr_t)p);
 	if (!allocation || allocation->address != (uintptr_t)p ||
 	    allocation->kind != SIM_REGISTERED)

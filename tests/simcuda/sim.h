@@ -224,6 +224,8 @@ void sim_block(void); /* wait until something completes; gives up the lock meanw
 void sim_wait_operation(struct sim_operation *operation);
 void sim_wait_context(struct sim_context *context);
 void sim_wait_device(int device);
+void sim_wait_all(void);
+void sim_wait_device_and_peers(int device);
 uint64_t sim_random(uint64_t bound);
 
 /* Runs the bytes of a work item without the lock; 0 or the sticky error. Built-in kernels:
@@ -494,6 +496,8 @@ struct sim_graph *sim_graph_clone(const struct sim_graph *graph);
 struct sim_node *sim_node_new(struct sim_graph *graph, struct sim_node *const *dependencies,
 			      unsigned count, struct sim_work *work);
 CUresult sim_exec_node(CUgraphExec exec_handle, CUgraphNode handle, struct sim_node **ret_node);
+CUresult sim_node_add(CUgraphNode *ret_node, CUgraph handle, const CUgraphNode *dependencies,
+		      size_t count, struct sim_work *work); /* takes over what the work owns */
 int sim_node_depend(struct sim_node *node, struct sim_node *on);
 
 /* ---- process-wide ---- */
