@@ -39,7 +39,7 @@
 #define SITES_MAX     (64 * 1024)     /* interned in one process */
 #define SLOTS	      (2 * SITES_MAX) /* half full at most; a power of two */
 #define SPINS	      200	      /* for another thread, before sleeping */
-#define SLEEPS	      400	      /* of 50 us, before it is given up on */
+#define SLEEPS	      2000	      /* of 50 us and the timer slack, before it is given up on */
 #define CACHE_ENTRIES 32	      /* a power of two */
 
 struct slot {
@@ -49,7 +49,7 @@ struct slot {
 
 /*
  * All under `lock`, a word of its own: a pthread mutex would be inherited locked by a forked child
- * and could not be given up on. A thread that does not get it in some 30 ms goes without a site:
+ * and could not be given up on. A thread that does not get it in some 200 ms goes without a site:
  * whoever holds it may be stopped, or be waiting for a loader lock that we are called under.
  */
 struct tables {
@@ -68,6 +68,10 @@ struct tables {
  */
 static _Atomic(struct tables *) tables_mapped;
 static bool wiped_on_fork; /* written before tables_mapped is */
+/* Somebody gave up on the lock: its holder may never come back (a thread cancelled or thrown out of
+ * here by a signal handler), so nobody sleeps for it until it is seen free. A hint, no order
+ * needed. */
+static atomic_bool stuck;
 /* Numbers the tables that this process and its ancestors had, so that a child's cache entries of
  * its parent do not match. Under the lock. */
 static uint32_t epochs;
@@ -114,14 +118,16 @@ void site_prepare(void)
 
 static bool tables_lock(struct tables *tables)
 {
-	unsigned int spins, expected;
+	unsigned int spins, expected, most = SPINS;
 
 	if (!wiped_on_fork && tables->pid != getpid() && tables->pid) {
 		/* A child of a fork: other threads, and with them any holder of the lock, are gone.
 		 */
 		memset(tables, 0, sizeof(*tables));
 	}
-	for (spins = 0; spins < SPINS + SLEEPS; spins++) {
+	if (!atomic_load_explicit(&stuck, memory_order_relaxed))
+		most += SLEEPS;
+	for (spins = 0; spins < most; spins++) {
 		expected = 0;
 		/* Paired with the release in tables_unlock(). */
 		if (atomic_compare_exchange_weak_explicit(&tables->lock, &expected, 1,
@@ -133,8 +139,12 @@ static bool tables_lock(struct tables *tables)
 			syscall(SYS_nanosleep, &(struct timespec){0, 50 * 1000}, NULL);
 		}
 	}
-	if (spins == SPINS + SLEEPS)
+	if (spins == most) {
+		atomic_store_explicit(&stuck, true, memory_order_relaxed);
 		return false;
+	}
+	if (most == SPINS)
+		atomic_store_explicit(&stuck, false, memory_order_relaxed);
 	if (!atomic_load_explicit(&tables->epoch, memory_order_relaxed)) {
 		atomic_store_explicit(&tables->epoch, ++epochs, memory_order_relaxed);
 		tables->pid = getpid();

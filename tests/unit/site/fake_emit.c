@@ -65,10 +65,14 @@ uint32_t emit_string(const char *bytes, size_t length)
 	return id;
 }
 
+void (*fake_hook)(void);
+
 void *emit_reserve(size_t size)
 {
 	struct record *record;
 
+	if (fake_hook)
+		fake_hook();
 	if (refusing)
 		return NULL;
 	pthread_mutex_lock(&lock);
