@@ -158,7 +158,7 @@ void event_settle(struct call *call, CUresult result)
 		capture = 0;
 	STATE_STORE(&event->capture, capture);
 	if (result == CUDA_SUCCESS && call->flags & CALL_EVENT_RECORDED && stream && !capture &&
-	    !STATE_LOAD(&event->foreign) && call->entry_number <= NUMBER_MASK)
+	    call->entry_number <= NUMBER_MASK)
 		record = (uint64_t)(stream->index + 1) << INDEX_SHIFT | call->entry_number;
 	seen = event_record_at(event);
 	do {

@@ -332,6 +332,41 @@ static void test_capture_replaces_record(void **state)
 	assert_int_equal(pending(), ON_N);
 }
 
+/* A record in a capture is none: the event says nothing of the stream's real work. */
+static void test_record_in_capture_proves_nothing(void **state)
+{
+	world_create_event(EVENT(0));
+	world_launch(B, KERNEL(0));
+	begin_capture(B);
+	world_record(EVENT(0), B);
+	end_capture(B, CUDA_SUCCESS);
+	world_event_synchronize(EVENT(0));
+	assert_int_equal(pending(), ON_B);
+}
+
+/* Part of a stream is complete: no more of the other is than was ordered before that part. */
+static void test_conclusions_from_parts(void **state)
+{
+	world_create_event(EVENT(0));
+	world_launch(A, KERNEL(0));
+	world_record(EVENT(0), A);
+	world_launch(LEGACY, KERNEL(0));
+	world_launch(A, KERNEL(0));
+	world_event_synchronize(EVENT(0));
+	assert_int_equal(pending(), ON_LEGACY | ON_A);
+	world_context_synchronize();
+
+	world_launch(LEGACY, KERNEL(0));
+	world_record(EVENT(0), LEGACY);
+	world_launch(B, KERNEL(0));
+	world_launch(LEGACY, KERNEL(0));
+	world_event_synchronize(EVENT(0));
+	assert_int_equal(pending(), ON_LEGACY | ON_B);
+	world_record(EVENT(0), LEGACY);
+	world_event_synchronize(EVENT(0));
+	assert_int_equal(pending(), 0);
+}
+
 /* Conclusions of legacy order (order.c, 2 and 3). */
 static void test_blocking_done_so_legacy_done(void **state)
 {
@@ -726,6 +761,8 @@ int main(void)
 		TEST(event_handle_comes_back),
 		TEST(capture),
 		TEST(capture_replaces_record),
+		TEST(record_in_capture_proves_nothing),
+		TEST(conclusions_from_parts),
 		TEST(blocking_done_so_legacy_done),
 		TEST(empty_copy_orders_nothing),
 		TEST(legacy_event_covers_joined_streams),

@@ -21,6 +21,15 @@
 
 #define THREADS 4
 
+/* Sanitizers are here for races and bounds, not for figures. */
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#define LAUNCHES 100000
+#define CHURN	 30000
+#else
+#define LAUNCHES 10000000
+#define CHURN	 400000
+#endif
+
 static int stop;
 
 static void run(void *(*body)(void *), unsigned int threads)
@@ -185,7 +194,7 @@ static void test_handles_that_never_come_back(void **state)
 	uint64_t handle;
 	int i;
 
-	for (i = 0; i < 400000; i++) {
+	for (i = 0; i < CHURN; i++) {
 		handle = 0x10000 + (uint64_t)i * 64;
 		world_create_stream((CUstream)(uintptr_t)handle, 0);
 		world_launch((CUstream)(uintptr_t)handle, KERNEL(0));
@@ -222,7 +231,7 @@ static double time_launches(CUstream stream, unsigned int count)
 static void test_launches_take_no_memory(void **state)
 {
 	struct rusage before, after;
-	unsigned int count = 10000000;
+	unsigned int count = LAUNCHES;
 
 	world_create_stream(STREAM(1), 0);
 	world_create_stream(STREAM(2), CU_STREAM_NON_BLOCKING);
