@@ -67,7 +67,7 @@ struct tables {
 /* Set once by the first thread that maps them (compare and swap, release), read by all (acquire).
  */
 static _Atomic(struct tables *) tables_mapped;
-static bool wiped_on_fork; /* written before tables_mapped is */
+static atomic_bool wiped_on_fork; /* written before tables_mapped is, the same by all */
 /* Somebody gave up on the lock: its holder may never come back (a thread cancelled or thrown out of
  * here by a signal handler), so nobody sleeps for it until it is seen free. A hint, no order
  * needed. */
