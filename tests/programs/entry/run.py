@@ -284,6 +284,14 @@ def _(place):
     counts(place.process(), cuCtxGetCurrent=1000)
 
 
+@test("entry-settings-of-other-parts-are-silent")
+def _(place):
+    others = {"SLIPSTREAM_LTTNG": "/none", "SLIPSTREAM_FIX": "frees", "SLIPSTREAM_RELAX": "order", "SLIPSTREAM_LIBRARY": "/none"}
+    good = {"SLIPSTREAM_STACK": "64", "SLIPSTREAM_THRESHOLD": "2ms", "SLIPSTREAM_PYTHON": "off", "SLIPSTREAM_ATTRIBUTE": ""}
+    place.calls("dlsym", environment={**others, **good})
+    equal(place.process().note("config"), [], "notes")
+
+
 @test("entry-mode-fix-is-not-there-yet-and-says-so")
 def _(place):
     _, stderr = place.run(place.program("calls"), "dlsym", environment={"SLIPSTREAM_MODE": "fix", "SLIPSTREAM_FIX": "streams"})
