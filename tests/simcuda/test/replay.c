@@ -121,6 +121,20 @@ static void test_seeds(void)
 	}
 	/* What has no order comes out differently for most seeds. */
 	EXPECT(different >= 5);
+	/* Also by the choice among ready operations alone, without lingering. */
+	setenv("SIMCUDA_DELAY_US", "0", 1);
+	different = 0;
+	for (int seed = 2; seed < 8; seed++) {
+		char text[8];
+
+		snprintf(text, sizeof(text), "%d", seed);
+		again = run(text, "virtual", NULL, "play");
+		EXPECT(again.status == 0 && !strcmp(first.ordered, again.ordered));
+		different += strcmp(first.loose, again.loose) != 0;
+		free(again.journal);
+	}
+	unsetenv("SIMCUDA_DELAY_US");
+	EXPECT(different >= 3);
 	EXPECT(journals >= 9);
 }
 
