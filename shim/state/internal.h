@@ -156,6 +156,8 @@ extern uint64_t pending_bits[STREAM_WORDS];  /* may have work not known complete
 extern uint64_t unjoined_bits[STREAM_WORDS]; /* and the legacy stream may not be behind it */
 void pending_list(struct state_stream *stream);
 /* `ask`: make the candidates certain by queries (--attribute). */
+/* For launches and records: the call's own stream, and the streams it is the first to join. */
+void pending_glance(struct call *call, unsigned int scopes);
 void pending_snapshot(struct call *call, unsigned int scopes, bool ask);
 void pending_forget(struct state_stream *stream);
 void pending_begin_out(void);

@@ -230,6 +230,26 @@ static void attribute(struct call *call)
 	driver.cuThreadExchangeStreamCaptureMode(&mode);
 }
 
+static void look_at_joins(struct call *call, bool is_legacy)
+{
+	if (is_legacy)
+		scan(call, unjoined_bits, BIT(JOIN));
+	else if (call->context && order_is_unjoined(call, call->context->legacy))
+		add(call, call->context->legacy);
+}
+
+void pending_glance(struct call *call, unsigned int scopes)
+{
+	struct state_stream *stream = call->stream;
+
+	if (!stream)
+		return;
+	if (scopes & ~BIT(JOIN) && stream_is_pending(stream))
+		add(call, stream);
+	if (scopes & BIT(JOIN))
+		look_at_joins(call, stream_kind(stream) == STREAM_LEGACY);
+}
+
 void pending_snapshot(struct call *call, unsigned int scopes, bool ask)
 {
 	bool is_legacy = call->stream && stream_kind(call->stream) == STREAM_LEGACY;
@@ -243,11 +263,8 @@ void pending_snapshot(struct call *call, unsigned int scopes, bool ask)
 	} else {
 		if (scopes & BIT(STREAM) && call->stream && stream_is_pending(call->stream))
 			add(call, call->stream);
-		if (scopes & BIT(JOIN) && is_legacy)
-			scan(call, unjoined_bits, BIT(JOIN));
-		else if (scopes & BIT(JOIN) && call->context &&
-			 order_is_unjoined(call, call->context->legacy))
-			add(call, call->context->legacy);
+		if (scopes & BIT(JOIN))
+			look_at_joins(call, is_legacy);
 		if (scopes & BIT(EVENT)) {
 			stream = event_covers(call->event_record, &number);
 			if (stream && STATE_LOAD(&stream->completed) < number)

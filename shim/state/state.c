@@ -175,9 +175,16 @@ void state_before(struct call *call)
 	/* A query of the legacy stream that says "done" says it of all blocking streams. */
 	if (row->flags & CATALOGUE_HAS_RESULT && stream && stream_kind(stream) == STREAM_LEGACY)
 		scopes |= 1U << CATALOGUE_SCOPE_STREAM;
-	if (scopes)
-		pending_snapshot(call, scopes,
-				 config.attribute && full && row->kind != CATALOGUE_KIND_LAUNCH);
+	if (!scopes)
+		return;
+	/*
+	 * Frequent and short: a rule that waits for more (a full queue) gets the call's own stream as
+	 * its candidate, and nobody looks through all of them.
+	 */
+	if (row->kind == CATALOGUE_KIND_LAUNCH || row->kind == CATALOGUE_KIND_EVENT)
+		pending_glance(call, scopes);
+	else
+		pending_snapshot(call, scopes, config.attribute && full);
 }
 
 static bool is_host_kind(uint8_t kind)

@@ -200,8 +200,12 @@ static bool is_quick(const struct call *call, const struct catalogue_row *row, u
 {
 	if (!row->rules[0])
 		return duration_ns <= UNEXPLAINED_NS;
-	return row->kind == CATALOGUE_KIND_LAUNCH && row->idle_fixed_ns && !call->pending_count &&
-	       duration_ns <= config.threshold_ns && duration_ns <= QUICK_NS;
+	if (row->kind != CATALOGUE_KIND_LAUNCH || !row->idle_fixed_ns ||
+	    duration_ns > config.threshold_ns || duration_ns > QUICK_NS)
+		return false;
+	/* Its own stream's work is a reason for a full queue only. */
+	return !call->pending_count ||
+	       (call->pending_count == 1 && call->pending[0].stream == call->stream);
 }
 
 void sync_after(struct call *call, CUresult result)

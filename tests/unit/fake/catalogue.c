@@ -43,7 +43,7 @@ const struct catalogue_row catalogue_rows[FUNCTION_COUNT] = {
 	ROW(cuEventRecord, EVENT, TIMED, ARGUMENT, CATALOGUE_CAPTURABLE, UNKNOWN, NO_RULES),
 	ROW(cuEventSynchronize, WAIT, FULL, NONE, 0, UNKNOWN, RULES(RULE_EVENT_SYNCHRONIZE + 1)),
 	ROW(cuLaunchKernel, LAUNCH, FULL, ARGUMENT, CATALOGUE_ASYNC | CATALOGUE_CAPTURABLE, KERNEL,
-	    RULES(RULE_FIRST_USE + 1, RULE_LEGACY_JOIN + 1)),
+	    RULES(RULE_FIRST_USE + 1, RULE_QUEUE_FULL + 1, RULE_LEGACY_JOIN + 1)),
 	ROW(cuMemAlloc_v2, ALLOC, TIMED, NONE, 0, UNKNOWN, NO_RULES),
 	ROW(cuMemFree_v2, FREE, FULL, NONE, 0, UNKNOWN, RULES(RULE_FREE_DRAINS_DEVICE + 1)),
 	ROW(cuMemHostRegister_v2, REGISTER, TIMED, NONE, 0, UNKNOWN, RULES(RULE_PINNING + 1)),
@@ -105,6 +105,7 @@ const struct catalogue_rule catalogue_rules[RULE_COUNT] = {
 	RULE(FREE_DRAINS_DEVICE, "free-drains-device", IMPLICIT, DEVICE, false, 0, always),
 	RULE(PINNING, "pinning", IMPLICIT, HOST, true, 100000, always),
 	RULE(FIRST_USE, "first-use", IMPLICIT, HOST, true, 50000, first_use),
+	RULE(QUEUE_FULL, "queue-full", IMPLICIT, CONTEXT, false, 100000, always),
 	RULE(LEGACY_JOIN, "legacy-join", DEVICE, JOIN, false, 0, always),
 	RULE(OBSERVED_UNKNOWN, "observed-unknown", IMPLICIT, HOST, false, 50000, never),
 };

@@ -410,6 +410,17 @@ static void test_legacy_event_covers_joined_streams(void **state)
 	assert_int_equal(pending(), ON_B | ON_N);
 }
 
+/* Streams other than the call's own that it is the first to be ordered behind. */
+static uint32_t joins(struct call *call)
+{
+	uint32_t count = 0;
+	uint32_t i;
+
+	for (i = 0; i < call->pending_count; i++)
+		count += state_in_scope(call, call->pending[i].stream, CATALOGUE_SCOPE_JOIN);
+	return count;
+}
+
 static void test_joins_reported_once(void **state)
 {
 	struct call call = world_call(FUNCTION_cuLaunchKernel, LEGACY);
@@ -420,24 +431,25 @@ static void test_joins_reported_once(void **state)
 	state_before(&call);
 	assert_int_equal(call.pending_count, 1);
 	assert_ptr_equal(call.pending[0].stream, stream_find((uintptr_t)A));
+	assert_int_equal(joins(&call), 1);
 	state_after(&call, CUDA_SUCCESS);
 	/* The next one is behind A already. */
 	state_before(&call);
-	assert_int_equal(call.pending_count, 0);
+	assert_int_equal(joins(&call), 0);
 	state_after(&call, CUDA_SUCCESS);
 	world_launch(A, KERNEL(0));
 	state_before(&call);
-	assert_int_equal(call.pending_count, 1);
+	assert_int_equal(joins(&call), 1);
 
-	/* The other way round: A's first operation behind the legacy one. */
+	/* The other way round: B's first operation behind the legacy one. */
 	call = world_call(FUNCTION_cuLaunchKernel, B);
 	call.subject = KERNEL(0);
 	state_before(&call);
-	assert_int_equal(call.pending_count, 1);
+	assert_int_equal(joins(&call), 1);
 	assert_int_equal(stream_kind(call.pending[0].stream), STREAM_LEGACY);
 	state_after(&call, CUDA_SUCCESS);
 	state_before(&call);
-	assert_int_equal(call.pending_count, 0);
+	assert_int_equal(joins(&call), 0);
 }
 
 static void test_synchronous_copies(void **state)

@@ -214,6 +214,17 @@ static void test_first_use(void **state)
 	assert_int_equal(findings(), 1);
 }
 
+static void test_queue_full(void **state)
+{
+	make(FUNCTION_cuLaunchKernel, N, 4 * US);
+	world_launch(A, KERNEL(0));
+	make(FUNCTION_cuLaunchKernel, N, 90 * US);
+	assert_int_equal(findings(), 0);
+	make(FUNCTION_cuLaunchKernel, N, 300 * US);
+	assert_non_null(wait_of(RULE_QUEUE_FULL, 0));
+	assert_int_equal(candidates(), 1);
+}
+
 static void test_device_join(void **state)
 {
 	const struct record_wait *wait;
@@ -479,6 +490,7 @@ int main(void)
 		TEST(own_cost_rule),
 		TEST(observed_unknown),
 		TEST(first_use),
+		TEST(queue_full),
 		TEST(device_join),
 		TEST(captured_calls_wait_for_nothing),
 		TEST(regions_and_allowed_scopes),
