@@ -250,6 +250,12 @@ def _(place):
     counts(place.process(), cuMemcpyHtoD_v2=copies, cuCtxGetCurrent=others)
 
 
+@test("entry-driver-closed-and-opened-again")
+def _(place):
+    place.calls("reopen")
+    counts(place.process(), cuCtxGetCurrent=2)
+
+
 @test("entry-rtld-default-in-a-plugin")
 def _(place):
     """RTLD_DEFAULT of a plugin whose driver was loaded for it alone."""
@@ -536,7 +542,7 @@ def _(place):
     """Destructors that run after ours."""
     place.calls("thread-exit")
     process = place.process()
-    counts(process, cuCtxGetCurrent=200)
+    counts(process, cuCtxGetCurrent=250)
     assert process.blocks <= 5, f"{process.blocks} blocks of counters for one thread at a time"
 
 
