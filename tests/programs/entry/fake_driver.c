@@ -42,8 +42,10 @@ static void count(const char *name)
 int EXPORT fake_calls(const char *name);
 int fake_calls(const char *name)
 {
-	for (int i = 0; i < 64 && counts[i].name; i++)
-		if (strcmp(counts[i].name, name) == 0)
+	const char *at;
+
+	for (int i = 0; i < 64 && (at = __atomic_load_n(&counts[i].name, __ATOMIC_SEQ_CST)); i++)
+		if (strcmp(at, name) == 0)
 			return __atomic_load_n(&counts[i].calls, __ATOMIC_SEQ_CST);
 	return 0;
 }
@@ -54,7 +56,7 @@ int fake_total(void)
 {
 	int total = 0;
 
-	for (int i = 0; i < 64 && counts[i].name; i++)
+	for (int i = 0; i < 64 && __atomic_load_n(&counts[i].name, __ATOMIC_SEQ_CST); i++)
 		total += __atomic_load_n(&counts[i].calls, __ATOMIC_SEQ_CST);
 	return total;
 }
