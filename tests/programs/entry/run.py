@@ -562,6 +562,7 @@ def _(place):
 @test("entry-unmodified-runtime")
 def _(place):
     """A program with a real static cudart: 440 look-ups and the export tables it asks before cuInit, the same answers as without the shim."""
+    place.skip_if_sanitized()
     if not os.path.exists(place.program("runtime")):
         raise Skip("no libcudart_static.a")
     plain = place.run(place.program("runtime"), driver="simcuda", shim=False)[0]
