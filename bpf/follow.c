@@ -169,7 +169,8 @@ static void resume(struct follow *follow, pid_t thread, int status)
 
 	if (event == PTRACE_EVENT_STOP &&
 	    (signal == SIGSTOP || signal == SIGTSTP || signal == SIGTTIN || signal == SIGTTOU)) {
-		/* A job-control stop of the whole process: leave it stopped until it is continued.
+		/*
+		 * A job-control stop of the whole process: leave it stopped until it is continued.
 		 */
 		(void)ptrace(PTRACE_LISTEN, thread, NULL, NULL);
 		return;

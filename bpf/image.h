@@ -11,9 +11,9 @@
 #include <sys/types.h>
 
 struct image_function {
-	char *name;		/* aliases of one address: the first in the file */
+	char *name;             /* aliases of one address: the first in the file */
 	uint64_t address, size; /* as in the symbol table */
-	uint64_t offset;	/* in the file */
+	uint64_t offset;        /* in the file */
 };
 
 struct image {

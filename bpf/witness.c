@@ -33,7 +33,7 @@
 #include "witness.skel.h"
 
 #define OWN_FAILURE 125
-#define SKIPPED	    77
+#define SKIPPED     77
 
 /* Since Linux 6.6; the headers built against may be older. */
 #define ATTACH_UPROBE_MULTI 48
@@ -215,7 +215,7 @@ static int attach(struct witness_bpf **ret_skeleton, const struct image *library
 struct cover {
 	const struct image *library;
 	uint64_t offset; /* in the library, of the function called */
-	char name[128];	 /* of a function that holds the return address */
+	char name[128];  /* of a function that holds the return address */
 	bool wrapper;
 };
 
@@ -419,7 +419,7 @@ int main(int argc, char **argv)
 		return OWN_FAILURE;
 	}
 	r = write_report(skeleton, &library, &follow);
-	r = r			       ? OWN_FAILURE
+	r = r                          ? OWN_FAILURE
 	    : WIFEXITED(follow.status) ? WEXITSTATUS(follow.status)
 				       : 128 + WTERMSIG(follow.status);
 	follow_done(&follow);

@@ -13,16 +13,16 @@ enum config_mode { CONFIG_OFF, CONFIG_OBSERVE, CONFIG_FIX };
 
 struct config {
 	enum config_mode mode;
-	const char *out;	 /* folder for record files; NULL: none */
-	bool attribute;		 /* query candidates before calls that can block */
-	bool python;		 /* take Python frames */
-	uint32_t stack_depth;	 /* frames of a site, at most */
-	uint64_t threshold_ns;	 /* blocked time below this is not reported for implicit waits */
+	const char *out;         /* folder for record files; NULL: none */
+	bool attribute;          /* query candidates before calls that can block */
+	bool python;             /* take Python frames */
+	uint32_t stack_depth;    /* frames of a site, at most */
+	uint64_t threshold_ns;   /* blocked time below this is not reported for implicit waits */
 	const char *calibration; /* file of idle costs; NULL: none */
 };
 
-extern struct config
-	config; /* written by config_load() before any wrapper reads it; constant afterwards */
+/* Written by config_load() before any wrapper reads it; constant afterwards. */
+extern struct config config;
 
 /* A bad value or unknown SLIPSTREAM_ variable: one line on stderr, the setting ignored, a NOTE_CONFIG later. */
 void config_load(void);

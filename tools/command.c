@@ -57,7 +57,8 @@ struct parse {
 	void *input;
 };
 
-/* How many options begin with `name`, the last of them in *ret_match; an exact match counts alone.
+/*
+ * How many options begin with `name`, the last of them in *ret_match; an exact match counts alone.
  */
 static size_t find_option(const struct argp *argp, const char *name, size_t length,
 			  const struct argp_option **ret_match)

@@ -7,7 +7,7 @@
 
 enum doctor_status {
 	DOCTOR_OK,
-	DOCTOR_NOTE,	/* worth knowing, nothing is lost */
+	DOCTOR_NOTE,    /* worth knowing, nothing is lost */
 	DOCTOR_WARNING, /* something would be missed, or cost more */
 	DOCTOR_MISSING, /* a part does not work here */
 	DOCTOR_STATUS_COUNT

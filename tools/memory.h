@@ -33,9 +33,9 @@ static inline void memory_closep(int *descriptor)
 		(void)close(*descriptor);
 }
 
-#define _cleanup_free_	 _cleanup_(memory_freep)
+#define _cleanup_free_   _cleanup_(memory_freep)
 #define _cleanup_fclose_ _cleanup_(memory_fclosep)
-#define _cleanup_close_	 _cleanup_(memory_closep)
+#define _cleanup_close_  _cleanup_(memory_closep)
 
 static inline void *memory_check(void *pointer)
 {

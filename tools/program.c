@@ -182,7 +182,8 @@ static const char *inspect_elf(Elf *elf, struct program *program)
 	return NULL;
 }
 
-/* Gaining ids or capabilities puts the loader into secure mode: LD_PRELOAD with a slash is dropped.
+/*
+ * Gaining ids or capabilities puts the loader into secure mode: LD_PRELOAD with a slash is dropped.
  */
 static const char *inspect_privileges(const char *path)
 {

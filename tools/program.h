@@ -9,11 +9,11 @@
 #include <stdbool.h>
 
 struct program {
-	char *path;	   /* the file named on the command line, found by PATH as execvp(3) does */
-	char *image;	   /* the ELF file that the kernel starts in the end */
+	char *path;        /* the file named on the command line, found by PATH as execvp(3) does */
+	char *image;       /* the ELF file that the kernel starts in the end */
 	char *interpreter; /* its dynamic loader; NULL: none, or not ELF */
 	char *blind_spot;  /* one line why nothing will be seen; NULL: none known */
-	bool is_elf;	   /* `path` itself is an ELF file, good or not */
+	bool is_elf;       /* `path` itself is an ELF file, good or not */
 	bool foreign_libc; /* the loader is not glibc's: preloading a glibc library would break the
 			      program */
 	bool needs_asan;   /* linked to a shared ASan runtime, which checks that it comes first */

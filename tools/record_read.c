@@ -323,9 +323,9 @@ struct record_file *record_file_free(struct record_file *file)
 		return NULL;
 
 	struct record_list *lists[] = {
-		&file->strings,	 &file->functions,  &file->rules,      &file->modules,
-		&file->sites,	 &file->candidates, &file->waits,      &file->regions,
-		&file->counters, &file->thunks,	    &file->waited_for, &file->notes,
+		&file->strings,  &file->functions,  &file->rules,      &file->modules,
+		&file->sites,    &file->candidates, &file->waits,      &file->regions,
+		&file->counters, &file->thunks,     &file->waited_for, &file->notes,
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(lists); i++)

@@ -17,9 +17,9 @@
 
 #include "emit/record.h"
 
-#define RECORD_FILE_MAX	    (UINT64_C(1) << 30) /* what lies beyond is not read, and said so */
-#define RECORD_FRAMES_MAX   256			/* of a call site; the library takes 64 at most */
-#define RECORD_PROBLEMS_MAX 8			/* told one by one; the rest is only counted */
+#define RECORD_FILE_MAX     (UINT64_C(1) << 30) /* what lies beyond is not read, and said so */
+#define RECORD_FRAMES_MAX   256                 /* of a call site; the library takes 64 at most */
+#define RECORD_PROBLEMS_MAX 8                   /* told one by one; the rest is only counted */
 
 struct record_list {
 	const struct record **records; /* with ids: sorted by id, no id twice */
@@ -38,7 +38,7 @@ struct record_file {
 	struct record_list counters, thunks, waited_for, notes;
 
 	char *problems[RECORD_PROBLEMS_MAX]; /* one line each, without the path */
-	size_t problem_count;		     /* all of them */
+	size_t problem_count;                /* all of them */
 };
 
 /*

@@ -24,9 +24,9 @@ struct symbolizer;
 /* One native frame. An inlined function gives a frame of its own, before the one it was inlined
  * into. */
 struct report_frame {
-	char *function;	    /* NULL unknown */
-	char *file;	    /* NULL unknown */
-	uint32_t line;	    /* 0 unknown */
+	char *function;     /* NULL unknown */
+	char *file;         /* NULL unknown */
+	uint32_t line;      /* 0 unknown */
 	const char *module; /* path; NULL: no module known */
 	uint64_t offset;    /* in the module; the absolute address if it has none */
 	bool inlined;
@@ -34,7 +34,7 @@ struct report_frame {
 
 struct report_python_frame {
 	const char *file, *function; /* NULL unknown */
-	int32_t line;		     /* 0 unknown */
+	int32_t line;                /* 0 unknown */
 };
 
 struct report_site {
@@ -49,12 +49,12 @@ struct report_site {
 	size_t python_count;
 };
 
-struct report_use {		  /* what one call site has of one sync */
+struct report_use {               /* what one call site has of one sync */
 	struct report_site *site; /* NULL: none was taken */
 	uint64_t count, blocked_ns, blocked_max, bytes;
 };
 
-struct report_memory {		     /* the same by kinds of memory */
+struct report_memory {               /* the same by kinds of memory */
 	uint8_t source, destination; /* enum memory_kind */
 	uint64_t count, blocked_ns, bytes;
 };
@@ -80,10 +80,10 @@ struct report_list {
 
 struct report_sync {
 	const char *rule, *function, *cause; /* never NULL */
-	uint32_t class;			     /* enum wait_class */
+	uint32_t class;                      /* enum wait_class */
 	bool allowed;
 	uint64_t count, blocked_ns, blocked_max, call_ns, bytes;
-	uint64_t idle_count[IDLE_DEFAULT + 1];		  /* calls by enum idle_basis */
+	uint64_t idle_count[IDLE_DEFAULT + 1];            /* calls by enum idle_basis */
 	struct report_list uses, memory, waited, regions; /* by blocked time once finished */
 };
 
@@ -167,7 +167,7 @@ json_t *report_json(struct report *report);
 
 /* Both outputs of one report, as `run` and `report` offer them. */
 struct report_output {
-	const char *json_path;	 /* NULL: no JSON */
+	const char *json_path;   /* NULL: no JSON */
 	const char *output_path; /* NULL: text to `text_stream` */
 	FILE *text_stream;
 	struct report_style style;

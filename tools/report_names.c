@@ -14,8 +14,8 @@ static const char *name_in(const char *const *names, size_t count, uint32_t valu
 const char *report_stream_kind(uint32_t kind)
 {
 	static const char *const names[] = {
-		[STREAM_UNKNOWN] = "unknown",		[STREAM_LEGACY] = "legacy",
-		[STREAM_PER_THREAD] = "per-thread",	[STREAM_BLOCKING] = "blocking",
+		[STREAM_UNKNOWN] = "unknown",           [STREAM_LEGACY] = "legacy",
+		[STREAM_PER_THREAD] = "per-thread",     [STREAM_BLOCKING] = "blocking",
 		[STREAM_NON_BLOCKING] = "non-blocking",
 	};
 

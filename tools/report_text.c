@@ -244,7 +244,8 @@ static bool is_same_group(const struct group *a, const struct group *b)
 	return a->function ? !strcmp(a->function, b->function) : a->site == b->site;
 }
 
-/* Adds up neighbours of the same key; the first of them gives the order. Returns how many are left.
+/*
+ * Adds up neighbours of the same key; the first of them gives the order. Returns how many are left.
  */
 static size_t groups_fold(struct group *groups, size_t count)
 {

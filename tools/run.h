@@ -34,7 +34,7 @@ void run_preload_driver(const char *folder);
 struct run_end {
 	pid_t pid;
 	int wait_status; /* as waitpid(2) */
-	int exec_error;	 /* not 0: the program could not be started */
+	int exec_error;  /* not 0: the program could not be started */
 };
 
 /*

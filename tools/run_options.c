@@ -25,7 +25,7 @@ static const struct setting {
 #undef OPTION
 };
 
-#define PREFIX	      "SLIPSTREAM_"
+#define PREFIX        "SLIPSTREAM_"
 #define SETTING_COUNT ARRAY_SIZE(settings)
 #define KEY_FIRST     0x200
 

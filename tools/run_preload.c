@@ -30,7 +30,7 @@ static const char *base_name(const char *path, size_t length)
 /* Sanitizer runtimes refuse to start, or miss memory, unless they are first. */
 static bool must_be_first(const char *entry, size_t length)
 {
-	static const char *const names[] = {"libasan.",	  "libtsan.",  "liblsan.",
+	static const char *const names[] = {"libasan.",   "libtsan.",  "liblsan.",
 					    "libhwasan.", "libubsan.", "libclang_rt."};
 	const char *name = base_name(entry, length);
 

@@ -51,7 +51,7 @@
 #define SLIPSTREAM_LINK_REGION_END   1
 #define SLIPSTREAM_LINK_ALLOW_BEGIN  2
 #define SLIPSTREAM_LINK_ALLOW_END    3
-#define SLIPSTREAM_LINK_COUNT	     4
+#define SLIPSTREAM_LINK_COUNT        4
 
 /*
  * What the first call found. Threads that race through the first call store the same values.
@@ -142,14 +142,14 @@ static __inline__ __attribute__((__unused__)) void slipstream_call_(int which)
 }
 
 #define SLIPSTREAM_CALL_TEXT_(which, text) slipstream_call_text_(SLIPSTREAM_LINK_##which, text)
-#define SLIPSTREAM_CALL_(which)		   slipstream_call_(SLIPSTREAM_LINK_##which)
-#define SLIPSTREAM_INLINE_		   static __inline__ __attribute__((__unused__))
+#define SLIPSTREAM_CALL_(which)            slipstream_call_(SLIPSTREAM_LINK_##which)
+#define SLIPSTREAM_INLINE_                 static __inline__ __attribute__((__unused__))
 
 #else /* !SLIPSTREAM_ENABLED */
 
 #define SLIPSTREAM_CALL_TEXT_(which, text) ((void)(text))
-#define SLIPSTREAM_CALL_(which)		   ((void)0)
-#define SLIPSTREAM_INLINE_		   static inline
+#define SLIPSTREAM_CALL_(which)            ((void)0)
+#define SLIPSTREAM_INLINE_                 static inline
 
 SLIPSTREAM_INLINE_ int slipstream_present_(void)
 {
@@ -273,7 +273,7 @@ SLIPSTREAM_INLINE_ void slipstream_allow_leave_(const char *unused)
 
 #else
 
-#define SLIPSTREAM_REGION(name)	      ((void)(name))
+#define SLIPSTREAM_REGION(name)       ((void)(name))
 #define SLIPSTREAM_ALLOW_SYNC(reason) ((void)(reason))
 
 #endif

@@ -73,8 +73,7 @@ enum catalogue_flag {
 enum catalogue_barrier {
 	CATALOGUE_BARRIER_NONE = 0,
 	CATALOGUE_BARRIER_STREAM, /* orders its own stream only */
-	CATALOGUE_BARRIER_JOIN,	  /* on the legacy stream: joins all blocking streams of the context
-				   */
+	CATALOGUE_BARRIER_JOIN,   /* on the legacy stream: joins the context's blocking streams */
 	CATALOGUE_BARRIER_JOIN_PEERS, /* same, in the contexts of both operands */
 	CATALOGUE_BARRIER_CONTEXT,    /* all streams of the context */
 };
@@ -91,20 +90,20 @@ enum catalogue_scope {
 				 streams of the context; on a blocking or per-thread stream the
 				 legacy stream; on a non-blocking one nothing */
 	CATALOGUE_SCOPE_CONTEXT, /* all streams of the context */
-	CATALOGUE_SCOPE_DEVICE,	 /* all streams of all contexts */
-	CATALOGUE_SCOPE_EVENT,	 /* the record of the event named by call->subject */
+	CATALOGUE_SCOPE_DEVICE,  /* all streams of all contexts */
+	CATALOGUE_SCOPE_EVENT,   /* the record of the event named by call->subject */
 };
 
 /* One exported function. Constant for a build; indexed by enum function_number. */
 struct catalogue_row {
-	uint8_t kind;	     /* enum catalogue_kind */
-	uint8_t level;	     /* enum catalogue_level */
+	uint8_t kind;        /* enum catalogue_kind */
+	uint8_t level;       /* enum catalogue_level */
 	uint8_t stream_form; /* enum call_stream */
-	uint8_t flags;	     /* enum catalogue_flag */
+	uint8_t flags;       /* enum catalogue_flag */
 	uint8_t submits;     /* enum operation_kind; OPERATION_UNKNOWN: nothing */
 	uint8_t barrier;     /* enum catalogue_barrier */
 	uint16_t padding;
-	uint32_t idle_fixed_ns;	   /* host time of the call with an idle device; 0: not known */
+	uint32_t idle_fixed_ns;    /* host time of the call with an idle device; 0: not known */
 	uint32_t idle_ps_per_byte; /* and for each byte moved */
 	const uint8_t *rules; /* rule numbers plus one, in the order they are tried, ended by 0;
 				 never NULL */
@@ -113,11 +112,11 @@ struct catalogue_row {
 struct catalogue_rule {
 	const char *slug, *cause;
 	uint8_t wait_class; /* enum wait_class */
-	uint8_t scope;	    /* enum catalogue_scope */
-	bool own_cost;	    /* the whole duration is the finding: no idle cost is taken off */
+	uint8_t scope;      /* enum catalogue_scope */
+	bool own_cost;      /* the whole duration is the finding: no idle cost is taken off */
 	bool measured; /* confidence is measured or documented: the wait is to be expected, not only
 			  possible */
-	uint32_t minimum_ns;		       /* report above this only; 0: the shim's threshold */
+	uint32_t minimum_ns;                   /* report above this only; 0: the shim's threshold */
 	bool (*when)(const struct call *call); /* never NULL; reads the filled-in call only */
 };
 

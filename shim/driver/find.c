@@ -167,7 +167,8 @@ bool driver_find(void)
 		memcpy(driver_image.path, search.path, sizeof(driver_image.path));
 		driver_image.start = search.start;
 		driver_image.end = search.end;
-		/* Pairs with the acquire loads of `found`: who sees it sees table, map and bounds.
+		/*
+		 * Pairs with the acquire loads of `found`: who sees it sees table, map and bounds.
 		 */
 		__atomic_store_n(&driver_image.found, 1, __ATOMIC_RELEASE);
 		return true;

@@ -16,9 +16,9 @@
 struct arena_chunk;
 
 struct arena {
-	size_t bound;		    /* bytes it may map at most */
-	size_t mapped;		    /* bytes mapped by now */
-	size_t used;		    /* bytes used in the newest chunk */
+	size_t bound;               /* bytes it may map at most */
+	size_t mapped;              /* bytes mapped by now */
+	size_t used;                /* bytes used in the newest chunk */
 	struct arena_chunk *newest; /* chunks, newest first */
 };
 

@@ -26,9 +26,8 @@
 
 #include "emit/record.h"
 
-#define RETRY_NS                                                                                   \
-	UINT64_C(1000000000) /* after a failure to grow, the disk is left alone for this           \
-			      */
+/* After a failure to grow, the disk is left alone for this long. */
+#define RETRY_NS UINT64_C(1000000000)
 
 /* The first segment comes in pieces: most files never need more, and opening stays cheap. */
 #define STEP (UINT64_C(128) << 10)
@@ -69,7 +68,8 @@ static int allocate_blocks(int fd, uint64_t offset, uint64_t size)
 			continue;
 		if (errno != EOPNOTSUPP && errno != ENOSYS)
 			return -errno;
-		/* File systems without fallocate (NFSv3, some FUSE): writing has the same effect.
+		/*
+		 * File systems without fallocate (NFSv3, some FUSE): writing has the same effect.
 		 */
 		while (size > 0) {
 			written = pwrite(fd, zeros, sizeof(zeros), (off_t)offset);

@@ -35,7 +35,7 @@ struct intern_key {
 };
 
 static struct table tables[INTERN_COUNT] = {
-	[INTERN_STRING] = {.bound = 1 << 18},	  [INTERN_REGION] = {.bound = 1 << 12},
+	[INTERN_STRING] = {.bound = 1 << 18},     [INTERN_REGION] = {.bound = 1 << 12},
 	[INTERN_CANDIDATE] = {.bound = 1 << 15},  [INTERN_WAIT] = {.bound = 1 << 16},
 	[INTERN_WAITED_FOR] = {.bound = 1 << 17}, [INTERN_NOTE] = {.bound = 1 << 12},
 };

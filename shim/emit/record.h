@@ -29,21 +29,21 @@
 #define RECORD_ALIGN   8
 
 enum record_type {
-	RECORD_NONE = 0,      /* not written (yet) */
-	RECORD_HEADER = 1,    /* struct record_header; first in the file */
-	RECORD_PAD = 2,       /* filler up to the segment's end */
-	RECORD_STRING = 3,    /* struct record_string; ids from 1 */
-	RECORD_FUNCTION = 4,  /* struct record_function; names the function numbers used below */
-	RECORD_RULE = 5,      /* struct record_rule; names the rule numbers used below */
-	RECORD_COUNTERS = 6,  /* struct record_counters; one a live or past thread slot */
-	RECORD_THUNKS = 7,    /* struct record_counters; calls of unwrapped functions, whole process */
-	RECORD_MODULE = 8,    /* struct record_module; ids from 1 */
-	RECORD_SITE = 9,      /* struct record_site; ids from 1 */
-	RECORD_CANDIDATE = 10, /* struct record_candidate; ids from 1 */
-	RECORD_WAIT = 11,     /* struct record_wait; ids from 1; live */
+	RECORD_NONE = 0,     /* not written (yet) */
+	RECORD_HEADER = 1,   /* struct record_header; first in the file */
+	RECORD_PAD = 2,      /* filler up to the segment's end */
+	RECORD_STRING = 3,   /* struct record_string; ids from 1 */
+	RECORD_FUNCTION = 4, /* struct record_function; names the function numbers used below */
+	RECORD_RULE = 5,     /* struct record_rule; names the rule numbers used below */
+	RECORD_COUNTERS = 6, /* struct record_counters; one a live or past thread slot */
+	RECORD_THUNKS = 7, /* struct record_counters; calls of unwrapped functions, whole process */
+	RECORD_MODULE = 8, /* struct record_module; ids from 1 */
+	RECORD_SITE = 9,   /* struct record_site; ids from 1 */
+	RECORD_CANDIDATE = 10,  /* struct record_candidate; ids from 1 */
+	RECORD_WAIT = 11,       /* struct record_wait; ids from 1; live */
 	RECORD_WAITED_FOR = 12, /* struct record_waited_for; live */
-	RECORD_NOTE = 13,     /* struct record_note; live; coverage, loss, pass-through reasons */
-	RECORD_REGION = 14,   /* struct record_region; ids from 1 */
+	RECORD_NOTE = 13,       /* struct record_note; live; coverage, loss, pass-through reasons */
+	RECORD_REGION = 14,     /* struct record_region; ids from 1 */
 };
 
 struct record {
@@ -51,8 +51,9 @@ struct record {
 	uint32_t size; /* bytes with this head, multiple of RECORD_ALIGN, at most RECORD_SEGMENT */
 };
 
-enum record_state {         /* record_header.state */
-	RECORD_STATE_LIVE = 1,  /* still running, or killed */
+/* record_header.state */
+enum record_state {
+	RECORD_STATE_LIVE = 1,   /* still running, or killed */
 	RECORD_STATE_EXITED = 2, /* exit handlers ran */
 };
 
@@ -73,7 +74,7 @@ struct record_header {
 	uint32_t config;       /* string id: effective settings as NAME=VALUE lines */
 	uint32_t driver;       /* live: string id: path of the driver library found, 0 if none */
 	int32_t driver_version; /* live: as cuDriverGetVersion when the program asked for it or after cuInit, 0 unknown */
-	uint64_t dropped;      /* live: records that could not be written (full disk, caps) */
+	uint64_t dropped; /* live: records that could not be written (full disk, caps) */
 };
 
 struct record_string {
@@ -84,24 +85,24 @@ struct record_string {
 };
 
 enum record_function_flag {
-	RECORD_FUNCTION_WRAPPED = 1 << 0, /* has a wrapper; else counted by a thunk */
+	RECORD_FUNCTION_WRAPPED = 1 << 0,   /* has a wrapper; else counted by a thunk */
 	RECORD_FUNCTION_IN_DRIVER = 1 << 1, /* the driver found exports it */
 };
 
 struct record_function {
 	struct record head;
-	uint32_t number;    /* index into counters */
-	uint32_t name;      /* string id: exported name */
-	uint32_t flags;     /* live: enum record_function_flag */
-	uint32_t handed_out; /* live: times an address of it was given to the program (dlsym or cuGetProcAddress) */
+	uint32_t number;     /* index into counters */
+	uint32_t name;       /* string id: exported name */
+	uint32_t flags;      /* live: enum record_function_flag */
+	uint32_t handed_out; /* live: times the program got its address (dlsym, cuGetProcAddress) */
 };
 
 struct record_rule {
 	struct record head;
 	uint32_t number;
-	uint32_t slug;   /* string id */
-	uint32_t cause;  /* string id: a few words */
-	uint32_t class;  /* enum wait_class */
+	uint32_t slug;  /* string id */
+	uint32_t cause; /* string id: a few words */
+	uint32_t class; /* enum wait_class */
 };
 
 enum wait_class {
@@ -112,24 +113,25 @@ enum wait_class {
 
 struct record_counters {
 	struct record head;
-	uint32_t thread;   /* kernel thread id of the present or last owner; 0 for RECORD_THUNKS */
+	uint32_t thread;    /* kernel thread id of the present or last owner; 0 for RECORD_THUNKS */
 	uint32_t functions; /* length of count[]; index = function number */
-	uint64_t count[];  /* live: calls */
+	uint64_t count[];   /* live: calls */
 };
 
 struct record_module {
 	struct record head;
 	uint32_t id;
-	uint32_t path;       /* string id */
-	uint64_t base;       /* load bias: file address = runtime address - base */
+	uint32_t path;            /* string id */
+	uint64_t base;            /* load bias: file address = runtime address - base */
 	uint32_t build_id_length; /* 0 to 64 */
 	uint8_t build_id[64];
 	uint32_t padding;
 };
 
 struct record_frame {
-	uint64_t offset;  /* return address less the module's base (subtract 1 before asking for a line); absolute if module 0 */
-	uint32_t module;  /* module id; 0: none known */
+	/* Return address less the module's base (subtract 1 before asking for a line); absolute if module 0. */
+	uint64_t offset;
+	uint32_t module; /* module id; 0: none known */
 	uint32_t padding;
 };
 
@@ -156,14 +158,14 @@ enum stream_kind {
 };
 
 enum memory_kind {
-	MEMORY_NONE = 0,     /* no such operand */
+	MEMORY_NONE = 0, /* no such operand */
 	MEMORY_UNKNOWN = 1,
 	MEMORY_PAGEABLE = 2,
 	MEMORY_PINNED = 3,     /* cuMemHostAlloc, cuMemAllocHost */
 	MEMORY_REGISTERED = 4, /* cuMemHostRegister */
 	MEMORY_MANAGED = 5,
-	MEMORY_DEVICE = 6,     /* cuMemAlloc, pitch, VMM */
-	MEMORY_POOL = 7,       /* cuMemAllocAsync, cuMemAllocFromPoolAsync */
+	MEMORY_DEVICE = 6, /* cuMemAlloc, pitch, VMM */
+	MEMORY_POOL = 7,   /* cuMemAllocAsync, cuMemAllocFromPoolAsync */
 	MEMORY_ARRAY = 8,
 	MEMORY_KIND_COUNT
 };
@@ -185,36 +187,37 @@ enum operation_kind {
 struct record_candidate {
 	struct record head;
 	uint32_t id;
-	uint32_t stream_kind;   /* enum stream_kind */
-	uint64_t context;       /* cuCtxGetId, 0 unknown */
-	uint64_t stream;        /* the shim's own stream number in this process, from 1; 0 legacy */
-	uint32_t operation;     /* enum operation_kind */
-	uint32_t name;          /* string id: kernel name, "HtoD", ...; 0 unknown */
-	uint32_t certain;       /* 1: a query before the call found it unfinished (--attribute) */
+	uint32_t stream_kind; /* enum stream_kind */
+	uint64_t context;     /* cuCtxGetId, 0 unknown */
+	uint64_t stream;      /* the shim's own stream number in this process, from 1; 0 legacy */
+	uint32_t operation;   /* enum operation_kind */
+	uint32_t name;        /* string id: kernel name, "HtoD", ...; 0 unknown */
+	uint32_t certain;     /* 1: a query before the call found it unfinished (--attribute) */
 	uint32_t padding;
 };
 
-enum idle_basis { /* what was taken off the duration to give blocked time */
-	IDLE_NONE = 0,       /* nothing: the rule counts the call's own cost (pinning, module load) */
+/* What was taken off the duration to give blocked time. */
+enum idle_basis {
+	IDLE_NONE = 0, /* nothing: the rule counts the call's own cost (pinning, module load) */
 	IDLE_CALIBRATED = 1, /* table of `slipstream calibrate` */
-	IDLE_MINIMUM = 2,    /* the run's own minimum of this function, memory kinds and size class */
-	IDLE_DEFAULT = 3,    /* the catalogue's figure */
+	IDLE_MINIMUM = 2, /* the run's own minimum of this function, memory kinds and size class */
+	IDLE_DEFAULT = 3, /* the catalogue's figure */
 };
 
 /* One line of the report before symbolisation: same function, rule, site, kinds, region. */
 struct record_wait {
 	struct record head;
 	uint32_t id;
-	uint32_t function, rule, site; /* numbers / id; site 0: none taken */
+	uint32_t function, rule, site;         /* numbers / id; site 0: none taken */
 	uint8_t source_kind, destination_kind; /* enum memory_kind */
 	uint8_t idle_basis;                    /* enum idle_basis */
-	uint8_t allowed;                       /* 1: inside an allowed-sync scope of the public header */
-	uint32_t region;                       /* region id, 0 none */
-	uint64_t count;       /* live */
-	uint64_t blocked_ns;  /* live; WAIT_DEVICE: 0 */
-	uint64_t blocked_max; /* live */
-	uint64_t call_ns;     /* live: whole duration of the calls, own cost included */
-	uint64_t bytes;       /* live */
+	uint8_t allowed;            /* 1: inside an allowed-sync scope of the public header */
+	uint32_t region;            /* region id, 0 none */
+	uint64_t count;             /* live */
+	uint64_t blocked_ns;        /* live; WAIT_DEVICE: 0 */
+	uint64_t blocked_max;       /* live */
+	uint64_t call_ns;           /* live: whole duration of the calls, own cost included */
+	uint64_t bytes;             /* live */
 	uint64_t first_ns, last_ns; /* live: when the first / last such call returned */
 };
 
@@ -226,21 +229,21 @@ struct record_waited_for {
 };
 
 enum note_code {
-	NOTE_UNWRAPPED_HANDED_OUT = 1, /* text: function name; an address without wrapper went to the program */
+	NOTE_UNWRAPPED_HANDED_OUT = 1, /* text: name of a function given out without wrapper */
 	NOTE_EXPORT_TABLE = 2,         /* text: table id as hex; cuGetExportTable answered */
-	NOTE_SECOND_DRIVER = 3,        /* text: path; another libcuda image was asked for a symbol */
-	NOTE_PASS_THROUGH = 4,         /* text: reason; calls passed without classification */
-	NOTE_LOST = 5,                 /* text: what was full */
-	NOTE_PYTHON = 6,               /* text: why no Python frames (unknown version ...) */
-	NOTE_ERROR = 7,                /* text: own failure, in words */
-	NOTE_CONFIG = 8,               /* text: a bad setting that was ignored */
-	NOTE_MISSING_SYMBOL = 9,       /* text: a linked function the driver does not have was called */
+	NOTE_SECOND_DRIVER = 3,  /* text: path; another libcuda image was asked for a symbol */
+	NOTE_PASS_THROUGH = 4,   /* text: reason; calls passed without classification */
+	NOTE_LOST = 5,           /* text: what was full */
+	NOTE_PYTHON = 6,         /* text: why no Python frames (unknown version ...) */
+	NOTE_ERROR = 7,          /* text: own failure, in words */
+	NOTE_CONFIG = 8,         /* text: a bad setting that was ignored */
+	NOTE_MISSING_SYMBOL = 9, /* text: a linked function the driver does not have was called */
 };
 
 struct record_note {
 	struct record head;
-	uint32_t code; /* enum note_code */
-	uint32_t text; /* string id */
+	uint32_t code;  /* enum note_code */
+	uint32_t text;  /* string id */
 	uint64_t count; /* live */
 };
 

@@ -38,8 +38,8 @@ struct table_slots {
 struct table {
 	struct table_slots *slots;
 	struct table_slots *spare; /* as large as `slots`, or NULL; under the owner's lock */
-	size_t used;		   /* slots taken; under the owner's lock */
-	size_t bound;		   /* slots taken at most */
+	size_t used;               /* slots taken; under the owner's lock */
+	size_t bound;              /* slots taken at most */
 	/* Does the value still live under this hash? NULL: values are for ever. */
 	bool (*current)(const void *value, uint64_t hash);
 };
@@ -50,7 +50,8 @@ static inline uint64_t table_mix(uint64_t value)
 	return value ^ (value >> 32);
 }
 
-/* Goes through the values of a hash: `*index` is the state, start it with the hash. NULL: no more.
+/*
+ * Goes through the values of a hash: `*index` is the state, start it with the hash. NULL: no more.
  */
 static inline void *table_next(const struct table *table, uint64_t hash, uint64_t *index)
 {

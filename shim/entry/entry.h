@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
 /*
  * Entry: how the program's driver calls get in. This header is shared by the files of the room
- *only: the generated wrappers, the thunks, the dlsym hook, the special wrappers and the thread
- *bookkeeping. README.md one level up walks through a call.
+ * only: the generated wrappers, the thunks, the dlsym hook, the special wrappers and the thread
+ * bookkeeping. README.md one level up walks through a call.
  *
  * Who writes, who reads:
  *	entry_thread   its own thread only (and its own signal handlers, which find `hold` set and
- *pass through) entry_page     entry_setup() once, a forked child once more; read by every call
+ *	               pass through)
+ *	entry_page     entry_setup() once, a forked child once more; read by every call
  *	*entry_page    the process that set the page up; the kernel wipes it in a child
  */
 #ifndef SLIPSTREAM_ENTRY_ENTRY_H
@@ -24,10 +25,11 @@
 #include "driver/driver.h"
 #include "emit/emit.h"
 #include "entry/operands.h"
+#include "state/launch.h"
 #include "state/state.h"
 #include "sync/sync.h"
 
-#define entry_likely(x)	  __builtin_expect(!!(x), 1)
+#define entry_likely(x)   __builtin_expect(!!(x), 1)
 #define entry_unlikely(x) __builtin_expect(!!(x), 0)
 
 /* Exported driver names and dlsym are the only symbols that other objects may see. */
@@ -72,7 +74,8 @@ bool entry_slow(uint32_t function) ENTRY_HIDDEN ENTRY_COLD;
 /* cuInit succeeded: a child forked from now on cannot use CUDA. */
 void entry_initialised(void) ENTRY_HIDDEN;
 
-/* A linked or remembered function is called that the driver does not have, or there is no driver.
+/*
+ * A linked or remembered function is called that the driver does not have, or there is no driver.
  */
 CUresult entry_missing(uint32_t function) ENTRY_HIDDEN ENTRY_COLD;
 
@@ -88,7 +91,8 @@ int entry_function(const char *name) ENTRY_HIDDEN;
  */
 void *entry_substitute(void *address, const char *name) ENTRY_HIDDEN;
 
-/* Counts one call of this thread. True: go through the rooms; false: pass straight to the driver.
+/*
+ * Counts one call of this thread. True: go through the rooms; false: pass straight to the driver.
  */
 static inline bool entry_count(uint32_t function)
 {

@@ -59,7 +59,8 @@ void *entry_substitute(void *address, const char *name)
 	int function = driver_function_at(address);
 
 	if (function < 0) {
-		/* The driver's, but none of the exports we know: newer than this build, or private.
+		/*
+		 * The driver's, but none of the exports we know: newer than this build, or private.
 		 */
 		if (driver_contains(address))
 			emit_note(NOTE_UNWRAPPED_HANDED_OUT, name);

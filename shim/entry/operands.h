@@ -98,7 +98,7 @@ static inline uint64_t operand_sync_memops(CUpointer_attribute attribute, const 
 			 (operations)[0].side.type == CU_MEMCPY_OPERAND_TYPE_POINTER               \
 		 ? (uint64_t)(operations)[0].side.op.ptr.ptr                                       \
 		 : 0)
-#define OPERAND_SOURCE_3D_BATCH(operations, count)	OPERAND_3D_BATCH(operations, count, src)
+#define OPERAND_SOURCE_3D_BATCH(operations, count)      OPERAND_3D_BATCH(operations, count, src)
 #define OPERAND_DESTINATION_3D_BATCH(operations, count) OPERAND_3D_BATCH(operations, count, dst)
 
 /* cuMemAllocPitch, after success. */

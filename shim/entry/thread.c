@@ -29,11 +29,11 @@ __thread struct entry_thread entry_thread = {.generation = ENTRY_NO_GENERATION};
 /* Of this process; grows by one a fork. Written by the child's first caller. */
 static uint64_t generation = 1;
 static uint64_t *shared_counters; /* block with atomic adds, for threads past their exit handlers */
-static uint32_t opened;		  /* 1: emit is open */
-static uint32_t broken;		  /* emit cannot be opened: do not try again at every call */
-static uint32_t initialised;	  /* a cuInit succeeded in this process or an ancestor */
-static uint32_t passing;	  /* forked after cuInit: calls are counted and pass through */
-static uint32_t driver_told;	  /* exchange: the driver's path and functions were told to emit */
+static uint32_t opened;           /* 1: emit is open */
+static uint32_t broken;           /* emit cannot be opened: do not try again at every call */
+static uint32_t initialised;      /* a cuInit succeeded in this process or an ancestor */
+static uint32_t passing;          /* forked after cuInit: calls are counted and pass through */
+static uint32_t driver_told;      /* exchange: the driver's path and functions were told to emit */
 static pthread_key_t key;
 static bool have_key; /* both written by entry_setup() */
 
@@ -293,7 +293,8 @@ CUresult entry_thunk_missing(void)
 
 void entry_finish(void)
 {
-	/* A forked child that never called anything would end its parent's record: its page says 0.
+	/*
+	 * A forked child that never called anything would end its parent's record: its page says 0.
 	 */
 	if (entry_off || !__atomic_load_n(&opened, __ATOMIC_RELAXED) ||
 	    __atomic_load_n(entry_own_page(), __ATOMIC_ACQUIRE) !=

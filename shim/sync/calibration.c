@@ -19,7 +19,7 @@
 #include "emit/emit.h"
 #include "sync/idle.h"
 
-#define FIELDS	   6
+#define FIELDS     6
 #define FIELD_SIZE 128
 
 static const char *const kind_names[MEMORY_KIND_COUNT] = {

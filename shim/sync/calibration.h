@@ -3,14 +3,13 @@
  * Calibration: the table of idle costs that `slipstream calibrate` writes and the shim loads
  * (SLIPSTREAM_CALIBRATION=file).
  *
- * tools/calibrate/FORMAT.md says what the file holds. Of interest here are the first line, the
- *lines
+ * tools/calibrate/FORMAT.md says what the file holds. Of interest here are the first line, the lines
  *
  *	idle FUNCTION SOURCE DESTINATION SIZE_CLASS NS
  *
  * and the last one, a checksum over all bytes before it. Lines of other kinds are skipped, and so
- *are functions that this build does not know, so that a table outlives a shim. Anything else that
- *does not fit makes the whole file be ignored, with one line on stderr that says where and why.
+ * are functions that this build does not know, so that a table outlives a shim. Anything else that
+ * does not fit makes the whole file be ignored, with one line on stderr that says where and why.
  */
 #ifndef SLIPSTREAM_SYNC_CALIBRATION_H
 #define SLIPSTREAM_SYNC_CALIBRATION_H

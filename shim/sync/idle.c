@@ -16,7 +16,7 @@
 #define STEPS 32
 #define COST  UINT64_C(0xffffffff) /* low half: ns, at most 4.29 s */
 
-static uint64_t minima[SLOTS];	   /* any thread */
+static uint64_t minima[SLOTS];     /* any thread */
 static uint64_t calibrated[SLOTS]; /* written by sync_prepare() only, before any call */
 
 uint32_t idle_key_of(uint16_t function, uint8_t source_kind, uint8_t destination_kind,

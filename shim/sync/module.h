@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define MODULE_LIVE_MAX	 4096 /* loaded at one time */
+#define MODULE_LIVE_MAX  4096 /* loaded at one time */
 #define MODULE_KNOWN_MAX 8192 /* ever loaded */
 
 /* A file that has (had) a record. Two with equal base, path and build id are the same. */

@@ -24,9 +24,9 @@
 #include "sync/python_lines.h"
 #include "sync/reader.h"
 
-#define TEXT_MAX     512	 /* bytes of a name */
+#define TEXT_MAX     512         /* bytes of a name */
 #define TABLE_MAX    (64 * 1024) /* bytes of a line table that are looked through */
-#define FRAMES_MAX   4096	 /* frames passed over or taken: ends a loop in a corrupt chain */
+#define FRAMES_MAX   4096        /* frames passed over or taken: ends a loop in a corrupt chain */
 #define OBJECT_BYTES (PYTHON_OFFSET_MAX + 8) /* most that is read of a frame or code object */
 
 /* Strings of this walk by their address. */

@@ -25,7 +25,7 @@
 #include "sync/reader.h"
 
 #define RUNTIMES_MAX 4
-#define COOKIE	     UINT64_C(0x7970677562656478) /* "xdebugpy" */
+#define COOKIE       UINT64_C(0x7970677562656478) /* "xdebugpy" */
 
 static const struct python_layout known[] = {
 	{
@@ -120,12 +120,12 @@ static const struct debug_field {
 	FIELD(THREAD, 4, current_frame),    FIELD(THREAD, 5, thread_id),
 	FIELD(FRAME, 1, frame_previous),    FIELD(FRAME, 2, frame_code),
 	FIELD(FRAME, 3, frame_instruction), FIELD(FRAME, 5, frame_owner),
-	FIELD(CODE, 1, code_filename),	    FIELD(CODE, 3, code_name), /* the qualified one */
+	FIELD(CODE, 1, code_filename),      FIELD(CODE, 3, code_name), /* the qualified one */
 	FIELD(CODE, 4, code_line_table),    FIELD(CODE, 5, code_first_line),
 	FIELD(CODE, 9, code_instructions),  FIELD(OBJECT, 1, object_type),
-	FIELD(BYTES, 1, object_size),	    FIELD(BYTES, 2, bytes_data),
+	FIELD(BYTES, 1, object_size),       FIELD(BYTES, 2, bytes_data),
 	FIELD(TEXT, 0, text_data), /* size of the full string object: corrected below */
-	FIELD(TEXT, 1, text_state),	    FIELD(TEXT, 2, text_length),
+	FIELD(TEXT, 1, text_state),         FIELD(TEXT, 2, text_length),
 	FIELD(TEXT, 3, text_ascii_data),
 };
 
@@ -169,7 +169,8 @@ int python_layout_from_table(const uint64_t table[PYTHON_DEBUG_WORDS], uint32_t 
 		}
 		memcpy((char *)&layout + field->field, &value, sizeof(value));
 	}
-	/* The full string object adds one pointer to the compact one, whose characters follow it.
+	/*
+	 * The full string object adds one pointer to the compact one, whose characters follow it.
 	 */
 	layout.text_data -= sizeof(void *);
 	if (layout.text_ascii_data > layout.text_data ||

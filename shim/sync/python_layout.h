@@ -12,19 +12,19 @@
 /* Offsets in bytes. 0 in a field marked "or 0": that version has no such field. */
 struct python_layout {
 	uint16_t version; /* 0x030b for 3.11 */
-	bool pairs;	  /* line table of 3.10; and the instruction is an index, not an address */
-	bool tagged;	  /* the code reference carries a tag in its low bits */
+	bool pairs;       /* line table of 3.10; and the instruction is an index, not an address */
+	bool tagged;      /* the code reference carries a tag in its low bits */
 
-	uint16_t thread_id;	/* of the thread state: pthread_self() of its thread */
-	uint16_t cframe;	/* of the thread state, or 0: current_frame lies in it */
+	uint16_t thread_id;     /* of the thread state: pthread_self() of its thread */
+	uint16_t cframe;        /* of the thread state, or 0: current_frame lies in it */
 	uint16_t current_frame; /* of the cframe or, without one, the thread state */
 
 	uint16_t frame_previous, frame_code;
 	uint16_t
 		frame_instruction; /* current instruction; 3.11 and 3.12: the one before the next */
-	uint16_t frame_owner;	   /* or 0 */
-	uint16_t frame_line;	   /* or 0: line that a trace function set */
-	uint8_t owner_max;	   /* owners above are entries of the C stack, no Python code */
+	uint16_t frame_owner;      /* or 0 */
+	uint16_t frame_line;       /* or 0: line that a trace function set */
+	uint8_t owner_max;         /* owners above are entries of the C stack, no Python code */
 
 	uint16_t code_filename, code_name, code_line_table, code_first_line;
 	uint16_t code_instructions; /* or 0 */

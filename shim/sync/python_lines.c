@@ -88,7 +88,8 @@ int64_t python_lines_locations(struct python_lines *lines, const uint8_t *table,
 			return found(kind == 15 ? 0 : lines->line + delta, ret_line);
 		if (next == size)
 			break;
-		/* Lines far outside any file only come from corrupt tables; keeps the sum in range.
+		/*
+		 * Lines far outside any file only come from corrupt tables; keeps the sum in range.
 		 */
 		if (delta > INT32_MAX || delta < -INT32_MAX)
 			delta = 0;

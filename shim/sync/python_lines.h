@@ -11,9 +11,9 @@
 
 /* State of a walk, so that a long table can be given in pieces. */
 struct python_lines {
-	int64_t offset;	  /* bytes of bytecode looked for; below 0: the function's first line */
+	int64_t offset;   /* bytes of bytecode looked for; below 0: the function's first line */
 	int64_t position; /* bytecode covered so far */
-	int64_t line;	  /* running line */
+	int64_t line;     /* running line */
 };
 
 void python_lines_start(struct python_lines *lines, int64_t offset, int32_t first_line);

@@ -14,8 +14,8 @@
 
 /* On the stack of one walk; belongs to one thread. */
 struct reader {
-	bool exact;		      /* by process_vm_readv(), else by probing */
-	int pid;		      /* exact: this process */
+	bool exact;                   /* by process_vm_readv(), else by probing */
+	int pid;                      /* exact: this process */
 	uint64_t pages[READER_PAGES]; /* probing: pages found readable */
 };
 

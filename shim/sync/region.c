@@ -18,7 +18,8 @@
 
 #define REGION_EXPORT __attribute__((visibility("default")))
 
-/* Written and read by its own thread. `depth` counts on beyond DEPTH_MAX, so that ends fit begins.
+/*
+ * Written and read by its own thread. `depth` counts on beyond DEPTH_MAX, so that ends fit begins.
  */
 static __thread struct {
 	uint32_t depth;

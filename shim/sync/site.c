@@ -34,13 +34,13 @@
 #include "sync/unwind.h"
 
 #define DEPTH_MAX     64
-#define CALL_FRAMES   4	 /* of an interpreter, between its loop and the function called, at most */
+#define CALL_FRAMES   4  /* of an interpreter, between its loop and the function called, at most */
 #define OWN_FRAMES    16 /* of the shim, above the return address, at most */
 #define SITES_MAX     (64 * 1024)     /* interned in one process */
-#define SLOTS	      (2 * SITES_MAX) /* half full at most; a power of two */
-#define SPINS	      200	      /* for another thread, before sleeping */
-#define SLEEPS	      2000	      /* of 50 us and the timer slack, before it is given up on */
-#define CACHE_ENTRIES 32	      /* a power of two */
+#define SLOTS         (2 * SITES_MAX) /* half full at most; a power of two */
+#define SPINS         200             /* for another thread, before sleeping */
+#define SLEEPS        2000            /* of 50 us and the timer slack, before it is given up on */
+#define CACHE_ENTRIES 32              /* a power of two */
 
 struct slot {
 	uint64_t hash;
@@ -58,13 +58,14 @@ struct tables {
 	 * by the cache: any value will do there. */
 	atomic_uint epoch;
 	uint32_t count; /* sites, and the last id */
-	int pid;	/* owner, where the mapping is not wiped */
+	int pid;        /* owner, where the mapping is not wiped */
 	struct module_table modules;
 	struct unwind_cache unwinding;
 	struct slot slots[SLOTS];
 };
 
-/* Set once by the first thread that maps them (compare and swap, release), read by all (acquire).
+/*
+ * Set once by the first thread that maps them (compare and swap, release), read by all (acquire).
  */
 static _Atomic(struct tables *) tables_mapped;
 static atomic_bool wiped_on_fork; /* written before tables_mapped is, the same by all */
@@ -121,7 +122,8 @@ static bool tables_lock(struct tables *tables)
 	unsigned int spins, expected, most = SPINS;
 
 	if (!wiped_on_fork && tables->pid != getpid() && tables->pid) {
-		/* A child of a fork: other threads, and with them any holder of the lock, are gone.
+		/*
+		 * A child of a fork: other threads, and with them any holder of the lock, are gone.
 		 */
 		memset(tables, 0, sizeof(*tables));
 	}

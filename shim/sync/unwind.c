@@ -33,9 +33,9 @@ static const uint8_t tracked[17] = {
 enum kind { KEPT = 0, UNDEFINED, AT_OFFSET, IS_OFFSET, AT_EXPRESSION, IS_EXPRESSION, UNKNOWN };
 
 struct value {
-	uint8_t kind;	 /* enum kind */
+	uint8_t kind;    /* enum kind */
 	uint16_t length; /* of the expression */
-	int64_t offset;	 /* or where the expression is */
+	int64_t offset;  /* or where the expression is */
 };
 
 /* One row of the table that call frame instructions describe. */
@@ -49,7 +49,7 @@ struct row {
 
 struct frame {
 	uint64_t registers[UNWIND_REGISTERS];
-	uint8_t known;	  /* bit n: register n */
+	uint8_t known;    /* bit n: register n */
 	bool interrupted; /* pc is the next instruction, not a return address */
 };
 

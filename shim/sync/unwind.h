@@ -10,7 +10,8 @@
 
 struct module_table;
 
-/* Tracked registers: what a called function must keep, the stack pointer and the program counter.
+/*
+ * Tracked registers: what a called function must keep, the stack pointer and the program counter.
  */
 enum unwind_register {
 	UNWIND_RBX,
@@ -28,15 +29,15 @@ enum unwind_register {
  * frame's address is a register plus an offset, registers are kept at offsets from it. */
 struct unwind_rule {
 	uint64_t pc;
-	uint32_t stamp;		      /* of the module table's state; 0 empty */
-	int32_t offset;		      /* of the frame's address from base */
-	uint8_t base;		      /* enum unwind_register */
-	uint8_t saved;		      /* bit n: register n was saved */
-	uint8_t is_signal;	      /* the frame above was interrupted, not calling */
+	uint32_t stamp;               /* of the module table's state; 0 empty */
+	int32_t offset;               /* of the frame's address from base */
+	uint8_t base;                 /* enum unwind_register */
+	uint8_t saved;                /* bit n: register n was saved */
+	uint8_t is_signal;            /* the frame above was interrupted, not calling */
 	int16_t at[UNWIND_REGISTERS]; /* in words from the frame's address */
 };
 
-#define UNWIND_RULES	 4096 /* a power of two */
+#define UNWIND_RULES     4096 /* a power of two */
 #define UNWIND_ENTRY_MAX 4096 /* bytes of one function's information that are read */
 
 /* Zero is empty. Owned by site.c, under its lock, which the caller of unwind() holds. */

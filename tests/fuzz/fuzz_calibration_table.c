@@ -35,7 +35,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (int partial = 0; partial < 2; partial++) {
 		if (table_read(&table, path, partial))
 			continue;
-		/* A name said twice with different words differs from itself; said once it cannot.
+		/*
+		 * A name said twice with different words differs from itself; said once it cannot.
 		 */
 		if (table.count && table.count < 32 && table_compare(&table, &table) >= table.count)
 			abort();

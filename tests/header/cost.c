@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <time.h>
 
-#define ROUNDS	  200
-#define CALLS	  100000
+#define ROUNDS    200
+#define CALLS     100000
 #define LIMIT_NS  2.0
 #define BARRIER() __asm__ volatile("" ::: "memory")
 

@@ -141,13 +141,13 @@ CUresult sim_capture_prohibits(void)
 void sim_capture_mark_unsafe(void)
 {
 	static const char *const names[] = {
-		"cuMemAlloc_v2",	 "cuMemAllocPitch_v2",	  "cuMemFree_v2",
-		"cuMemHostAlloc",	 "cuMemAllocHost_v2",	  "cuMemFreeHost",
-		"cuMemHostRegister_v2",	 "cuMemHostRegister",	  "cuMemHostUnregister",
-		"cuMemAllocManaged",	 "cuEventQuery",	  "cuEventSynchronize",
-		"cuCtxSynchronize",	 "cuCtxSynchronize_v2",	  "cuArrayCreate_v2",
-		"cuArray3DCreate_v2",	 "cuArrayDestroy",	  "cuMemPoolCreate",
-		"cuMemPoolDestroy",	 "cuMemPoolTrimTo",	  "cuMemPoolSetAttribute",
+		"cuMemAlloc_v2",         "cuMemAllocPitch_v2",    "cuMemFree_v2",
+		"cuMemHostAlloc",        "cuMemAllocHost_v2",     "cuMemFreeHost",
+		"cuMemHostRegister_v2",  "cuMemHostRegister",     "cuMemHostUnregister",
+		"cuMemAllocManaged",     "cuEventQuery",          "cuEventSynchronize",
+		"cuCtxSynchronize",      "cuCtxSynchronize_v2",   "cuArrayCreate_v2",
+		"cuArray3DCreate_v2",    "cuArrayDestroy",        "cuMemPoolCreate",
+		"cuMemPoolDestroy",      "cuMemPoolTrimTo",       "cuMemPoolSetAttribute",
 		"cuMemPoolGetAttribute", "cuIpcOpenMemHandle_v2", "cuIpcCloseMemHandle",
 	};
 
@@ -266,9 +266,9 @@ CUresult sim_capture_wait(struct sim_stream *stream, struct sim_event *event, bo
 	if (stream->capture && external)
 		return sim_capture_add(stream, &work);
 	if (!from) {
+		/* Never recorded: no dependency to cross the boundary. */
 		if (stream->capture && !event->capture_id && !event->record)
-			return CUDA_SUCCESS; /* never recorded: no dependency to cross the boundary
-					      */
+			return CUDA_SUCCESS;
 		sim_capture_invalidate(stream->capture);
 		return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
 	}

@@ -218,7 +218,7 @@ static int option_word(const char *name, const char *const *words, int unset)
 /* A name that is meant for us but that we do not know is most likely misspelt. */
 static void check_names(void)
 {
-	static const char *const names[] = {"DEVICES",	"MEMORY", "TIME", "SEED",
+	static const char *const names[] = {"DEVICES",  "MEMORY", "TIME", "SEED",
 					    "DELAY_US", "COSTS",  "FAIL", "JOURNAL"};
 
 	for (char **entry = environ; *entry; entry++) {

@@ -19,7 +19,7 @@
 #include <string.h>
 #include <time.h>
 
-#define POLL_NS		20000
+#define POLL_NS         20000
 #define VIRTUAL_CALL_NS 1000
 
 struct list {
@@ -72,7 +72,8 @@ static void list_add(struct list *list, struct sim_operation *operation)
 
 static void list_remove(struct list *list, struct sim_operation *operation)
 {
-	/* Order is kept: without a seed, operations start in the order in which they became ready.
+	/*
+	 * Order is kept: without a seed, operations start in the order in which they became ready.
 	 */
 	memmove(&list->items[operation->position], &list->items[operation->position + 1],
 		(list->count - operation->position - 1) * sizeof(*list->items));
@@ -468,7 +469,8 @@ void sim_block(void)
 		if (next) {
 			virtual_now = next > virtual_now ? next : virtual_now;
 		} else {
-			/* Only another thread (a host function, or one that opens a gate) can help.
+			/*
+			 * Only another thread (a host function, or one that opens a gate) can help.
 			 */
 			struct timespec until;
 

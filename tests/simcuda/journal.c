@@ -43,8 +43,8 @@ void sim_note_pointer(struct sim_call *call, const char *name, uint64_t address)
 void sim_note_handle(struct sim_call *call, const char *name, char letter, const void *handle)
 {
 	static const enum sim_magic kinds[] = {
-		SIM_CONTEXT, SIM_STREAM, SIM_EVENT, SIM_MODULE,	     SIM_FUNCTION,
-		SIM_GRAPH,   SIM_EXEC,	 SIM_NODE,  SIM_MEMORY_POOL, SIM_ARRAY,
+		SIM_CONTEXT, SIM_STREAM, SIM_EVENT, SIM_MODULE,      SIM_FUNCTION,
+		SIM_GRAPH,   SIM_EXEC,   SIM_NODE,  SIM_MEMORY_POOL, SIM_ARRAY,
 	};
 
 	if ((uintptr_t)handle <= 2) {

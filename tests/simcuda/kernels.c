@@ -92,7 +92,7 @@ static CUresult run_hash(const struct sim_kernel *kernel, const uint64_t *parame
 }
 
 static const struct sim_builtin builtins[] = {
-	{"spin", 1, {8}, run_nothing},	     {"gate", 1, {8}, run_gate},
+	{"spin", 1, {8}, run_nothing},       {"gate", 1, {8}, run_gate},
 	{"add", 4, {8, 8, 8, 4}, run_add},   {"saxpy", 4, {4, 8, 8, 4}, run_saxpy},
 	{"copy", 3, {8, 8, 8}, run_copy},    {"fill", 3, {8, 4, 4}, run_fill},
 	{"hash", 4, {8, 8, 4, 4}, run_hash},

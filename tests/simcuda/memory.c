@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #define GRANULE ((size_t)512)
-#define PAGE	((size_t)4096)
+#define PAGE    ((size_t)4096)
 /* Stale bytes of a freed block are kept below this; larger ones are given back to the system. */
 #define KEEP_BYTES ((size_t)2 << 20)
 

@@ -185,7 +185,7 @@ static unsigned table_pending(int device)
 }
 
 static const struct {
-	size_t size;	       /* in bytes, as in the driver's own tables */
+	size_t size;           /* in bytes, as in the driver's own tables */
 	uint64_t (*now)(void); /* engine clock in ns: virtual under SIMCUDA_TIME=virtual */
 	unsigned (*pending)(int device); /* operations not done */
 } test_table = {sizeof(test_table), table_now, table_pending};

@@ -27,11 +27,11 @@
 
 #define SIM_DRIVER_VERSION 13000
 #define SIM_DEVICE_LIMIT   8
-#define SIM_QUEUE_LIMIT	   1024 /* pending operations of one stream before a submission blocks */
+#define SIM_QUEUE_LIMIT    1024 /* pending operations of one stream before a submission blocks */
 /* A pageable host-to-device "async" copy above this waits for its own stream (measured: 1 MiB no,
  * 16 MiB yes). */
 #define SIM_PAGEABLE_WAIT_BYTES ((size_t)8 << 20)
-#define SIM_DEVICE_SPACE	((size_t)256 << 30) /* address range of one device */
+#define SIM_DEVICE_SPACE        ((size_t)256 << 30) /* address range of one device */
 
 struct sim_stream;
 struct sim_context;
@@ -199,11 +199,11 @@ enum sim_state { SIM_WAITING, SIM_READY, SIM_STARTED, SIM_RUNNING, SIM_DONE };
 struct sim_operation {
 	unsigned references;
 	enum sim_state state;
-	unsigned unmet;	   /* operations it still waits for */
+	unsigned unmet;    /* operations it still waits for */
 	unsigned position; /* index in the engine's list of ready or started operations */
-	uint64_t order;	   /* submission number */
+	uint64_t order;    /* submission number */
 	uint64_t ready_at, started_at, finish_at; /* engine clock, ns */
-	bool polls;				  /* finishes when its condition holds */
+	bool polls;                               /* finishes when its condition holds */
 	struct sim_context *context;
 	struct sim_stream *stream; /* NULL for an inner node of a graph */
 	struct sim_operation **dependents;
@@ -218,7 +218,7 @@ int sim_operation_after(struct sim_operation *operation, struct sim_operation *e
 void sim_operation_commit(struct sim_operation *operation);
 uint64_t sim_now(void); /* engine clock: real or virtual ns */
 void sim_engine_start(void);
-void sim_engine_poll(void);	     /* virtual time: let some work happen at a call */
+void sim_engine_poll(void);          /* virtual time: let some work happen at a call */
 void sim_clock_advance(uint64_t ns); /* virtual time only */
 void sim_block(void); /* wait until something completes; gives up the lock meanwhile */
 void sim_wait_operation(struct sim_operation *operation);
@@ -337,7 +337,7 @@ enum sim_memory {
 
 struct sim_allocation {
 	uint64_t address;
-	size_t size;	 /* as asked */
+	size_t size;     /* as asked */
 	size_t reserved; /* address range taken */
 	uint8_t *backing;
 	enum sim_memory kind;
@@ -348,14 +348,13 @@ struct sim_allocation {
 	struct sim_context *context;
 	struct sim_memory_pool *pool;
 	uint64_t freed_on; /* pool: id of the stream of the free */
-	bool freed;	   /* pool: free submitted */
-	bool released;	   /* pool: the free has run: in the pool's hands, no access */
-	bool replaced; /* pool: taken again on the same stream before the free ran; out of the table
-			*/
+	bool freed;        /* pool: free submitted */
+	bool released;     /* pool: the free has run: in the pool's hands, no access */
+	bool replaced; /* pool: taken again on its stream before the free ran; out of the table */
 	struct sim_allocation *next; /* pool: list of its blocks */
 	bool sync_memops;
 	bool array;
-	bool imported;	/* opened from another process */
+	bool imported;  /* opened from another process */
 	bool whole_map; /* backing is an own mapping, to be unmapped */
 	struct sim_physical *physical;
 };
@@ -445,7 +444,7 @@ struct sim_graph {
 	struct sim_object object;
 	struct sim_node **nodes;
 	unsigned node_count, node_space;
-	bool owned;	    /* child of a node, inside an exec, or being captured */
+	bool owned;         /* child of a node, inside an exec, or being captured */
 	struct hold *holds; /* user objects (user_object.c) */
 };
 

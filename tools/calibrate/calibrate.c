@@ -26,8 +26,8 @@
 
 /* Exit statuses. */
 #define DIFFERENT 1
-#define USAGE	  2
-#define FAILED	  3
+#define USAGE     2
+#define FAILED    3
 
 #define STEP_TIMEOUT                                                                               \
 	30000 /* ms without a line: loading a driver cold takes seconds, a step far less */
@@ -36,7 +36,7 @@ static struct env {
 	bool full, resume, list, json, verbose;
 	const char *output, *driver, *compare, *only;
 	const char *unit; /* child: the unit to measure */
-	int from;	  /* child: first step */
+	int from;         /* child: first step */
 	int timeout;
 } env = {.timeout = STEP_TIMEOUT};
 

@@ -269,7 +269,7 @@ static CUresult pointer_attribute(struct bench *bench, const struct cell *cell)
 	}
 #define HTOD(name, kind, bytes) COPY(name, "cuMemcpyHtoD_v2", kind, DEVICE, bytes, htod)
 #define DTOH(name, kind, bytes) COPY(name, "cuMemcpyDtoH_v2", DEVICE, kind, bytes, dtoh)
-#define DTOD(name, bytes)	COPY(name, "cuMemcpyDtoD_v2", DEVICE, DEVICE, bytes, dtod)
+#define DTOD(name, bytes)       COPY(name, "cuMemcpyDtoD_v2", DEVICE, DEVICE, bytes, dtod)
 #define HTOD_ASYNC(name, kind, bytes)                                                              \
 	COPY(name, "cuMemcpyHtoDAsync_v2", kind, DEVICE, bytes, htod_async)
 #define DTOH_ASYNC(name, kind, bytes)                                                              \
@@ -280,10 +280,10 @@ static CUresult pointer_attribute(struct bench *bench, const struct cell *cell)
 		.name = name_, .function = function_, .bytes = bytes_, .before = before_,          \
 		.call = call_, .after = after_                                                     \
 	}
-#define MEM_ALLOC(name, bytes)	PAIR(name, "cuMemAlloc_v2", bytes, NULL, mem_alloc, mem_free)
-#define MEM_FREE(name, bytes)	PAIR(name, "cuMemFree_v2", bytes, mem_alloc, mem_free, NULL)
+#define MEM_ALLOC(name, bytes)  PAIR(name, "cuMemAlloc_v2", bytes, NULL, mem_alloc, mem_free)
+#define MEM_FREE(name, bytes)   PAIR(name, "cuMemFree_v2", bytes, mem_alloc, mem_free, NULL)
 #define HOST_ALLOC(name, bytes) PAIR(name, "cuMemHostAlloc", bytes, NULL, host_alloc, host_free)
-#define HOST_FREE(name, bytes)	PAIR(name, "cuMemFreeHost", bytes, host_alloc, host_free, NULL)
+#define HOST_FREE(name, bytes)  PAIR(name, "cuMemFreeHost", bytes, host_alloc, host_free, NULL)
 #define HOST_REGISTER(name, bytes)                                                                 \
 	PAIR(name, "cuMemHostRegister_v2", bytes, pages_make, host_register, pages_drop_registered)
 #define HOST_UNREGISTER(name, bytes)                                                               \

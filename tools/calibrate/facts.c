@@ -104,7 +104,8 @@ static int facts_null(struct bench *bench)
 	begin = bench_now();
 	MUST(gpu.cuGraphLaunch(exec, NULL));
 	returned = bench_now() - begin;
-	/* Recorded on a per-thread basis it would prove nothing; so time the NULL stream's own end.
+	/*
+	 * Recorded on a per-thread basis it would prove nothing; so time the NULL stream's own end.
 	 */
 	MUST(gpu.cuEventRecord(event, NULL));
 	MUST(until(event, begin, &ns));

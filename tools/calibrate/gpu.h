@@ -77,7 +77,7 @@
 	X(cuGetProcAddress)
 
 #define GPU_FIELD_(name) __typeof__(name) *name;
-#define GPU_FIELD(name)	 GPU_FIELD_(name)
+#define GPU_FIELD(name)  GPU_FIELD_(name)
 /* cuCtxSynchronize exists in two forms with different arguments; the plain one is meant. */
 struct gpu {
 	GPU_FUNCTIONS(GPU_FIELD)

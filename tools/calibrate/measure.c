@@ -14,7 +14,7 @@
 #include "facts.h"
 #include "gpu.h"
 
-#define KERNEL	  UINT64_C(2000000) /* ns */
+#define KERNEL    UINT64_C(2000000) /* ns */
 #define IDLE_RUNS 7
 #define BUSY_RUNS 3
 #define WARM_RUNS 2

@@ -111,7 +111,8 @@ int table_read(struct table *ret_table, const char *path, int partial)
 	}
 	while (!r && (length = getline(&line, &room, file)) > 0) {
 		if (line[length - 1] != '\n') {
-			/* A line cut short by a kill: what is left of the unit is measured again.
+			/*
+			 * A line cut short by a kill: what is left of the unit is measured again.
 			 */
 			if (!partial)
 				r = refuse(path, "cut short");

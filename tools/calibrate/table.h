@@ -10,7 +10,8 @@
 
 #define TABLE_FIRST_LINE "slipstream-calibration 1"
 
-extern const char *table_speaker; /* whose complaints these are; `slipstream run` reads tables too */
+/* Whose complaints these are; `slipstream run` reads tables too. */
+extern const char *table_speaker;
 
 struct table {
 	char **line; /* without newlines, without the checksum */
@@ -20,12 +21,12 @@ struct table {
 void table_done(struct table *table);
 /* Returns 0 or -ENOMEM. */
 int table_add(struct table *table, const char *line);
-/* Writes beside the file first, then renames: a table is whole or not there. Returns 0 or -errno.
+/*
+ * Writes beside the file first, then renames: a table is whole or not there. Returns 0 or -errno.
  */
 int table_write(const struct table *table, const char *path);
 void table_print(const struct table *table);
-/* Returns 0 or -errno after one line on stderr naming file and fault. `partial`: no checksum asked
- * for. */
+/* Returns 0 or -errno after one line on stderr naming file and fault. `partial`: no checksum asked for. */
 int table_read(struct table *ret_table, const char *path, int partial);
 /* Prints what differs (classes and facts, not figures); returns how many lines do. */
 size_t table_compare(const struct table *present, const struct table *committed);

@@ -51,7 +51,7 @@ void driver_open(void)
 		fprintf(stderr, "demo: needs a driver for CUDA 12 or later\n");
 		exit(1);
 	}
-#define DEMO_FIND(name)	 driver_find(get, #name, &driver_api.name);
+#define DEMO_FIND(name)  driver_find(get, #name, &driver_api.name);
 	DEMO_FUNCTIONS(DEMO_FIND)
 #undef DEMO_FIND
 }

@@ -11,10 +11,10 @@
 
 #include <cuda.h>
 
-#define FRAME_FLOATS	 4096
-#define FRAME_BYTES	 (FRAME_FLOATS * sizeof(float))
-#define FRAME_COUNT	 4
-#define FILTER_NS	 2000000 /* how long a filter keeps the device busy */
+#define FRAME_FLOATS     4096
+#define FRAME_BYTES      (FRAME_FLOATS * sizeof(float))
+#define FRAME_COUNT      4
+#define FILTER_NS        2000000 /* how long a filter keeps the device busy */
 #define STATISTICS_BYTES 4096
 
 struct pipeline {
@@ -22,11 +22,11 @@ struct pipeline {
 	CUdevice device;
 	CUmodule module, late_module;
 	CUfunction spin, add, saxpy; /* of `module` */
-	CUfunction late_spin;	     /* of `late_module`: loaded when first launched */
-	CUstream compute;	     /* blocking: takes part in the legacy stream's joins */
-	CUstream preview;	     /* non-blocking */
+	CUfunction late_spin;        /* of `late_module`: loaded when first launched */
+	CUstream compute;            /* blocking: takes part in the legacy stream's joins */
+	CUstream preview;            /* non-blocking */
 	CUevent filtered;
-	CUdeviceptr frame, result;	 /* FRAME_BYTES each */
+	CUdeviceptr frame, result;       /* FRAME_BYTES each */
 	float *host_frame, *host_result; /* pageable */
 };
 

@@ -280,7 +280,8 @@ static void case_probe(void)
 	CHECK(dlopen("libcuda.so.1", RTLD_NOW) == NULL);
 }
 
-/* A driver opened for everyone is found by probing, as our wrapper; one opened for itself is not.
+/*
+ * A driver opened for everyone is found by probing, as our wrapper; one opened for itself is not.
  */
 static void case_probe_global(void)
 {
@@ -359,7 +360,7 @@ static void case_own_lookup(void)
 }
 
 #define THREADS 8
-#define CALLS	20000
+#define CALLS   20000
 
 static void *count_calls(void *data)
 {

@@ -30,8 +30,8 @@ int main(int argc, char **argv)
 			dladdr(found, &info);
 		printf("%s %d %lu: %d %d %s %s\n", name, version, flags, result, status,
 		       found == (void *)&status ? "untouched"
-		       : !found			? "null"
-		       : info.dli_sname		? info.dli_sname
+		       : !found                 ? "null"
+		       : info.dli_sname         ? info.dli_sname
 						: "unnamed",
 		       info.dli_fname ? strrchr(info.dli_fname, '/') + 1 : "-");
 	}

@@ -7,7 +7,7 @@
 #include "entry_test.h"
 
 #define CALL(name, ...) printf(#name " %d\n", name(__VA_ARGS__))
-#define BYTES		4096
+#define BYTES           4096
 
 int main(void)
 {

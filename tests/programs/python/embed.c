@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * An interpreter that no symbol look-up by name would find: libpython opened RTLD_LOCAL by a
- *program that is no Python. Also before it is set up and after it is taken down, from the thread
- *that ran it and from one that is still inside a call that let go of the GIL.
+ * program that is no Python. Also before it is set up and after it is taken down, from the thread
+ * that ran it and from one that is still inside a call that let go of the GIL.
  *
  *	embed LIBPYTHON PROBE [unload]
  */

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 /*
  * Prints the layout row of shim/sync/python_layout.c for the interpreter whose headers it is
- *compiled against:
+ * compiled against:
  *
  *	cc -DPy_BUILD_CORE -I$INCLUDE -I$INCLUDE/internal tests/programs/python/offsets.c -o offsets
- *&& ./offsets
+ *	./offsets
  *
  * Not part of the build: the numbers were taken with it from each version's own headers, and the
- *program test checks them against the running interpreters.
+ * program test checks them against the running interpreters.
  */
 #include <Python.h>
 #include <stddef.h>

@@ -72,7 +72,7 @@ int main(int argc, char **argv)
 	OK(cuCtxCreate(&context, NULL, 0, 0));
 	OK(cuModuleLoadData(&module, simcuda_ptx));
 	OK(cuFuncLoad(kernel(module, "hash"))); /* a lazy load would wait for the gate */
-	OK(cuMemAlloc(&pad, 700));		/* so that the block does not begin on a page */
+	OK(cuMemAlloc(&pad, 700));              /* so that the block does not begin on a page */
 	OK(cuMemAlloc(&shared, 8));
 	OK(cuMemHostAlloc((void **)&gate, 4, 0));
 	OK(cuMemcpyHtoD(shared, &value, 8));

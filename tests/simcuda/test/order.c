@@ -46,7 +46,8 @@ static CUevent mark(CUstream stream)
 	return event;
 }
 
-/* Parks `first` behind the gate; says whether work submitted to `second` afterwards gets through.
+/*
+ * Parks `first` behind the gate; says whether work submitted to `second` afterwards gets through.
  */
 static int passes(CUstream first, CUstream second)
 {

@@ -222,8 +222,8 @@ static void test_pitch(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_2d),	    cmocka_unit_test(test_2d_first_version),
-		cmocka_unit_test(test_3d),	    cmocka_unit_test(test_batches),
+		cmocka_unit_test(test_2d),          cmocka_unit_test(test_2d_first_version),
+		cmocka_unit_test(test_3d),          cmocka_unit_test(test_batches),
 		cmocka_unit_test(test_launches),    cmocka_unit_test(test_events_of_nodes),
 		cmocka_unit_test(test_sync_memops), cmocka_unit_test(test_pitch),
 	};

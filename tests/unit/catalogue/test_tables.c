@@ -21,8 +21,8 @@
 #include "state/state.h"
 
 #define ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
-#define KIB		  1024u
-#define MIB		  (1024u * 1024u)
+#define KIB               1024u
+#define MIB               (1024u * 1024u)
 
 /* The tables ask state for the kind of a stream; here a stream is its kind. */
 uint32_t state_stream_kind(const struct state_stream *stream)
@@ -413,7 +413,7 @@ int main(void)
 		cmocka_unit_test(test_measured_table), cmocka_unit_test(test_every_rule_counts),
 		cmocka_unit_test(test_rule_names),     cmocka_unit_test(test_legacy_join),
 		cmocka_unit_test(test_conditions),     cmocka_unit_test(test_tables_are_whole),
-		cmocka_unit_test(test_look_up),	       cmocka_unit_test(test_facts),
+		cmocka_unit_test(test_look_up),        cmocka_unit_test(test_facts),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

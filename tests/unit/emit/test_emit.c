@@ -509,7 +509,7 @@ static void test_reentry_is_dropped(void **state)
 }
 
 #define THREADS 4
-#define ROUNDS	20000
+#define ROUNDS  20000
 
 static void *hammer(void *argument)
 {

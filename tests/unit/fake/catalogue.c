@@ -14,11 +14,11 @@ struct config config = {.mode = CONFIG_OBSERVE, .stack_depth = 32, .threshold_ns
 
 #define NAME(name) [FUNCTION_##name] = #name
 const char *const function_names[FUNCTION_COUNT] = {
-	NAME(cuCtxSynchronize),	    NAME(cuEventQuery),		NAME(cuEventRecord),
-	NAME(cuEventSynchronize),   NAME(cuLaunchKernel),	NAME(cuMemAlloc_v2),
-	NAME(cuMemFree_v2),	    NAME(cuMemHostRegister_v2), NAME(cuMemcpyDtoH_v2),
-	NAME(cuMemcpyHtoDAsync_v2), NAME(cuMemcpyHtoD_v2),	NAME(cuStreamCreate),
-	NAME(cuStreamDestroy_v2),   NAME(cuStreamQuery),	NAME(cuStreamSynchronize),
+	NAME(cuCtxSynchronize),     NAME(cuEventQuery),         NAME(cuEventRecord),
+	NAME(cuEventSynchronize),   NAME(cuLaunchKernel),       NAME(cuMemAlloc_v2),
+	NAME(cuMemFree_v2),         NAME(cuMemHostRegister_v2), NAME(cuMemcpyDtoH_v2),
+	NAME(cuMemcpyHtoDAsync_v2), NAME(cuMemcpyHtoD_v2),      NAME(cuStreamCreate),
+	NAME(cuStreamDestroy_v2),   NAME(cuStreamQuery),        NAME(cuStreamSynchronize),
 	NAME(cuStreamWaitEvent),    NAME(cuThunkOnly),
 };
 

@@ -15,12 +15,12 @@
 
 /* What the fake driver answers, per thread where it matters. */
 extern __thread unsigned long long world_context; /* id of the current context; 0: none */
-extern unsigned int world_queries;		  /* calls of cuStreamQuery */
-extern CUresult world_query_result;		  /* its answer */
-extern bool world_legacy_implicated;		  /* cuStreamIsCapturing(legacy) is an error */
-extern CUstream world_captures;			  /* this stream captures */
-extern __thread bool world_relaxed;		  /* the thread is in the relaxed capture mode */
-extern unsigned int world_unrelaxed_queries;	  /* queries outside it */
+extern unsigned int world_queries;                /* calls of cuStreamQuery */
+extern CUresult world_query_result;               /* its answer */
+extern bool world_legacy_implicated;              /* cuStreamIsCapturing(legacy) is an error */
+extern CUstream world_captures;                   /* this stream captures */
+extern __thread bool world_relaxed;               /* the thread is in the relaxed capture mode */
+extern unsigned int world_unrelaxed_queries;      /* queries outside it */
 
 /* Forgets everything in state and emit, and starts with context 1. A cmocka setup function. */
 int world_begin(void **state);
@@ -44,7 +44,7 @@ unsigned int world_pending(const CUstream *streams, unsigned int count);
 #define STREAM(n)   ((CUstream)(uintptr_t)(0x1000 + 0x100 * (n)))
 #define EVENT(n)    ((CUevent)(uintptr_t)(0x900000 + 0x40 * (n)))
 #define KERNEL(n)   (UINT64_C(0xaa0000) + 0x80 * (n))
-#define LEGACY	    ((CUstream)0)
+#define LEGACY      ((CUstream)0)
 #define PER_THREAD_ ((CUstream)2)
 
 #endif

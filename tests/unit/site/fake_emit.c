@@ -11,7 +11,7 @@
 
 #define STRINGS 8192
 #define RECORDS (256 * 1024)
-#define NOTES	64
+#define NOTES   64
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static char *strings[STRINGS];

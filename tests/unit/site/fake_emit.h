@@ -17,6 +17,6 @@ uint32_t fake_count(enum record_type type);
 uint32_t fake_notes(enum note_code code, const char *text); /* how often; text NULL: any */
 void fake_reset(void);
 extern void (*fake_hook)(void); /* called by emit_reserve(), if set */
-void fake_refuse(int refuse);	/* emit_reserve() fails from now on */
+void fake_refuse(int refuse);   /* emit_reserve() fails from now on */
 
 #endif

@@ -218,7 +218,7 @@ LIE(lie_expression, ".cfi_escape 0x0f, 3, 0x06, 0x06, 0x06\n"); /* dereferences 
 static void test_lies(void **state)
 {
 	uint32_t (*const lies[])(uint32_t(*)(void)) = {
-		lie_missing, lie_far,	       lie_below,    lie_unmapped,
+		lie_missing, lie_far,          lie_below,    lie_unmapped,
 		lie_null,    lie_noncanonical, lie_volatile, lie_expression,
 	};
 	uint32_t id;
@@ -564,7 +564,8 @@ static void test_fork(void **state)
 	for (i = 0; i < three; i++) {
 		mark[i] = wrapper_cached();
 		if (!child) {
-			/* The child's file is another: ids begin anew, modules are written again.
+			/*
+			 * The child's file is another: ids begin anew, modules are written again.
 			 */
 			if (mark[i] != 1 || !fake_count(RECORD_MODULE) ||
 			    fake_count(RECORD_SITE) != 1)
@@ -645,7 +646,7 @@ static void test_jumped_out(void **state)
 		alarm(30);
 		pthread_create(&thread, NULL, after_jump, NULL);
 		pthread_join(thread, &failed);
-		_exit(failed						   ? (int)(intptr_t)failed
+		_exit(failed                                               ? (int)(intptr_t)failed
 		      : fake_notes(NOTE_LOST, "sites: table busy") == 1000 ? 0
 									   : 12);
 	}
@@ -710,12 +711,12 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_reference),      cmocka_unit_test(test_lies),
 		cmocka_unit_test(test_corrupted),      cmocka_unit_test(test_frames),
 		cmocka_unit_test(test_interned),       cmocka_unit_test(test_depth),
-		cmocka_unit_test(test_errno),	       cmocka_unit_test(test_reload),
+		cmocka_unit_test(test_errno),          cmocka_unit_test(test_reload),
 		cmocka_unit_test(test_generated_code), cmocka_unit_test(test_assembly),
 		cmocka_unit_test(test_not_on_stack),   cmocka_unit_test(test_small_stack),
 		cmocka_unit_test(test_in_handler),     cmocka_unit_test(test_interrupted),
-		cmocka_unit_test(test_threads),	       cmocka_unit_test(test_cached),
-		cmocka_unit_test(test_fork),	       cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_threads),        cmocka_unit_test(test_cached),
+		cmocka_unit_test(test_fork),           cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_jumped_out),     cmocka_unit_test(test_cost),
 		cmocka_unit_test(test_full),
 	};

@@ -2,8 +2,9 @@
 /*
  * tools/symbolize.c against programs that print the right answers themselves (subject.c).
  *
- *	test_symbolize FULL:FILE ... NAMES:FILE[:RUN] ... -- FULL has debug information, NAMES only
- *symbols; RUN is the program to start where FILE is a library.
+ *	test_symbolize FULL:FILE ... NAMES:FILE[:RUN] ...
+ *
+ * FULL has debug information, NAMES only symbols; RUN is the program to start where FILE is a library.
  */
 #include <errno.h>
 #include <setjmp.h>

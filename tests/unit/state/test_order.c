@@ -405,7 +405,8 @@ static void test_legacy_event_covers_joined_streams(void **state)
 	world_launch(B, KERNEL(0));
 	world_record(EVENT(0), LEGACY);
 	world_event_synchronize(EVENT(0));
-	/* A is behind it for certain; B is too, as an event on NULL joins, but that is not drawn.
+	/*
+	 * A is behind it for certain; B is too, as an event on NULL joins, but that is not drawn.
 	 */
 	assert_int_equal(pending(), ON_B | ON_N);
 }

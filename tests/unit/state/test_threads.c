@@ -24,10 +24,10 @@
 /* Sanitizers are here for races and bounds, not for figures. */
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 #define LAUNCHES 100000
-#define CHURN	 30000
+#define CHURN    30000
 #else
 #define LAUNCHES 10000000
-#define CHURN	 400000
+#define CHURN    400000
 #endif
 
 static int stop;
