@@ -11,6 +11,8 @@
  *	state_<event>()  state   what the call changed (named by the row's `after`), only on success
  *	state_after()    state   numbers: submission, completion
  *
+ * A plain kernel launch takes the short way past all of this (state/launch.h).
+ *
  * It lives on the caller's stack and belongs to the calling thread alone. Nothing in it is allocated.
  */
 #ifndef SLIPSTREAM_CALL_H
@@ -30,17 +32,17 @@ struct state_stream;
 /* How a row says which stream the call works on. */
 enum call_stream {
 	CALL_STREAM_NONE = 0, /* works on no stream */
-	CALL_STREAM_ARGUMENT, /* takes a CUstream; 0 means legacy, or per-thread under a _ptds/_ptsz name */
+	CALL_STREAM_ARGUMENT, /* a CUstream; 0 means legacy, or per-thread under a _ptds/_ptsz name */
 	CALL_STREAM_IMPLICIT, /* a synchronous copy or memset: legacy, or per-thread under a _ptds name */
-	CALL_STREAM_CONTEXT,  /* all streams of the current context */
+	CALL_STREAM_CONTEXT, /* all streams of the current context */
 };
 
 enum call_flag {
-	CALL_PER_THREAD = 1 << 0,  /* entered under a _ptds/_ptsz name */
-	CALL_ASYNC = 1 << 1,       /* the row calls itself asynchronous */
-	CALL_FIRST_USE = 1 << 2,   /* first launch of this function handle in this process */
-	CALL_SYNC_MEMOPS = 1 << 3, /* an operand or the context has SYNC_MEMOPS */
-	CALL_CAPTURED = 1 << 4,    /* the stream is capturing: nothing is submitted, nothing waited for */
+	CALL_PER_THREAD = 1 << 0,   /* entered under a _ptds/_ptsz name */
+	CALL_ASYNC = 1 << 1,        /* the row calls itself asynchronous */
+	CALL_FIRST_USE = 1 << 2,    /* first launch of this function handle in this process */
+	CALL_SYNC_MEMOPS = 1 << 3,  /* an operand or the context has SYNC_MEMOPS */
+	CALL_CAPTURED = 1 << 4,     /* the stream is capturing: no submission, no wait */
 	CALL_TWO_CONTEXTS = 1 << 5, /* peer copy: `peer_context` is set */
 	/*
 	 * The operand may be host memory (a `void *` parameter, or the unified addresses of cuMemcpy): an address in no known range is
@@ -50,13 +52,15 @@ enum call_flag {
 	CALL_DESTINATION_HOST = 1 << 7,
 	CALL_EVENT_RECORDING = 1 << 8, /* these two are state's own: a record has begun, ... */
 	CALL_EVENT_RECORDED = 1 << 9,  /* ... has succeeded; state_after() settles it */
+	/* state_before() ran after the real call (a plain launch that took long: state/launch.h). */
+	CALL_LATE = 1 << 10,
 };
 
 /* A stream that had work not known complete when the call began. */
 struct call_pending {
 	struct state_stream *stream;
 	uint64_t submitted; /* its newest submission number at entry */
-	uint64_t name;      /* state's handle for the youngest operation; state_operation_name() turns it into text */
+	uint64_t name;      /* the youngest operation, for state_operation_name() */
 	uint32_t operation; /* enum operation_kind */
 	uint32_t certain;   /* 1: found unfinished by a query (--attribute) */
 };
@@ -64,32 +68,32 @@ struct call_pending {
 #define CALL_PENDING_MAX 64
 
 struct call {
-	uint16_t function; /* enum function_number (generated) */
-	uint16_t flags;    /* enum call_flag */
-	uint8_t stream_form; /* enum call_stream */
+	uint16_t function;                     /* enum function_number (generated) */
+	uint16_t flags;                        /* enum call_flag */
+	uint8_t stream_form;                   /* enum call_stream */
 	uint8_t source_kind, destination_kind; /* enum memory_kind; state_before() fills */
-	uint8_t operation;   /* enum operation_kind that this call submits, OPERATION_UNKNOWN: submits nothing */
+	uint8_t operation; /* enum operation_kind of what it submits; OPERATION_UNKNOWN: nothing */
 
 	/* From the arguments. */
-	CUstream stream_handle; /* as given; 0 for CALL_STREAM_IMPLICIT */
+	CUstream stream_handle;       /* as given; 0 for CALL_STREAM_IMPLICIT */
 	uint64_t source, destination; /* addresses; 0: no such operand, or an array */
 	uint64_t bytes;               /* moved or allocated; 0 unknown */
-	uint64_t subject;             /* handle the call is about: function launched, event waited for, pointer freed ... */
+	uint64_t subject; /* what it is about: function launched, event waited for, pointer freed */
 	uint64_t peer_context;
 
 	/* Filled by state_before(). */
 	struct state_context *context; /* NULL unknown */
 	struct state_stream *stream;   /* NULL none */
-	uint64_t submission;           /* number this call's own operation got on its stream, 0 none */
+	uint64_t submission; /* number this call's own operation got on its stream, 0 none */
 
 	/* State's own, from state_before() and the `before` hooks to state_after(). */
-	uint64_t entry_number;     /* newest submission of `stream` at entry: what a record, or a wait that succeeds, covers */
-	uint64_t legacy_number;    /* the same of the context's legacy stream, where the stream is ordered behind it */
-	struct state_event *event; /* of an event call; NULL: not known */
-	uint64_t event_record;     /* what the event had recorded at entry */
+	uint64_t entry_number;  /* `stream`'s newest at entry: covered by a record, or a wait */
+	uint64_t legacy_number; /* same of the legacy stream, where `stream` is ordered behind it */
+	struct state_event *event;           /* of an event call; NULL: not known */
+	uint64_t event_record;               /* what the event had recorded at entry */
 	uint64_t freed_address, freed_bytes; /* range taken out by state_freeing(); bytes 0: none */
 	uint32_t freed_kind, freed_flags;
-	uint32_t name;             /* string id of what this call submits: kernel, kind of copy */
+	uint32_t name; /* string id of what this call submits: kernel, kind of copy */
 
 	/* Time: raw clock ticks (see clock.h), and ns once sync_after() converted them. */
 	uint64_t entered, left;

@@ -128,7 +128,8 @@ static void refresh(void)
 	__atomic_store_n(&scale.refreshing, 0, __ATOMIC_RELEASE);
 }
 
-/* Makes sure that `ticks` is not far behind the newest point, so that its rate is the present one.
+/*
+ * Makes sure that `ticks` is not far behind the newest point, so that its rate is the present one.
  */
 static void scale_for(uint64_t ticks, struct point *newest_, uint64_t *rate_)
 {
@@ -150,8 +151,7 @@ uint64_t clock_ns(uint64_t ticks)
 		return ticks;
 	scale_for(ticks, &newest, &rate);
 	if (!rate)
-		return clock_now_ns(); /* another thread is just taking the very first second point
-					*/
+		return clock_now_ns(); /* another thread is just taking the first second point */
 	if (ticks >= newest.ticks)
 		return newest.ns + multiply(ticks - newest.ticks, rate);
 	return newest.ns - multiply(newest.ticks - ticks, rate);
@@ -172,4 +172,15 @@ uint64_t clock_duration_ns(uint64_t from, uint64_t to)
 		read_scale(&newest, &rate);
 	}
 	return multiply(to - from, rate);
+}
+
+uint64_t clock_ticks_in(uint64_t ns)
+{
+	struct point newest;
+	uint64_t rate;
+
+	if (!clock_uses_counter)
+		return ns;
+	read_scale(&newest, &rate);
+	return rate ? (uint64_t)(((unsigned __int128)ns << SHIFT) / rate) : 0;
 }

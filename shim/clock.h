@@ -37,6 +37,9 @@ static inline uint64_t clock_now_ns(void)
 	return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
 }
 
+/* How many ticks `ns` nanoseconds are, as far as the rate is known by now; 0 if it is not. */
+uint64_t clock_ticks_in(uint64_t ns);
+
 static inline uint64_t clock_ticks(void)
 {
 #if defined(__x86_64__)

@@ -10,14 +10,15 @@
  *
  * Who writes and who reads:
  *	handle, kind, context		inserter under LOCK_STATE; read by anyone. handle is stored
- *last (release) and read first (acquire): who sees the handle sees the rest. Entries are never
- *unmapped, so a stale pointer is harmless: its handle no longer fits.
+ *					last (release) and read first (acquire): who sees the handle
+ *					sees the rest. Entries are never unmapped, so a stale pointer
+ *					is harmless: its handle no longer fits.
  *	submitted			whoever submits, atomic add; read by anyone
  *	completed			whoever observed, atomic maximum; read by anyone
  *	youngest			whoever submits; one word, so kind and name fit each other
- *	joined, joined_by,		under `joining`, a try-lock of the entry: who does not get
- *it legacy_joined, legacy_at	does without (knows less, claims nothing) pending_bits,
- *unjoined_bits	set by who submits, cleared by who looks; see stream_list()
+ *	joined, joined_by,		under `joining`, a try-lock of the entry: who does not get it
+ *	legacy_joined, legacy_at	does without (knows less, claims nothing)
+ *	pending_bits, unjoined_bits	set by who submits, cleared by who looks; see stream_list()
  */
 #ifndef SLIPSTREAM_STATE_INTERNAL_H
 #define SLIPSTREAM_STATE_INTERNAL_H
@@ -66,20 +67,50 @@ struct state_context {
 
 /* What a thread used last. Its own; checked against the entries, which may have changed. */
 #define PER_THREAD_CACHE 4
+#define THREAD_STREAMS	 8  /* powers of two */
+#define THREAD_KERNELS	 64
 struct state_thread {
 	uint64_t serial; /* from 1; 0: none yet */
 	uint64_t context_key;
 	struct state_context *context;
-	uint64_t stream_handle;
-	struct state_stream *stream;
-	uint64_t kernel_handle;
-	struct state_kernel *kernel;
+	struct thread_stream {
+		uint64_t handle;
+		struct state_stream *stream;
+	} streams[THREAD_STREAMS];
+	struct thread_kernel {
+		uint64_t handle;
+		struct state_kernel *kernel;
+	} kernels[THREAD_KERNELS];
 	struct {
 		struct state_context *context;
 		struct state_stream *stream;
 	} per_thread[PER_THREAD_CACHE];
 };
 extern __thread struct state_thread state_thread __attribute__((tls_model("initial-exec")));
+
+/* kernel.c says who writes what. */
+struct state_kernel {
+	uint64_t handle;
+	uint32_t name;
+	uint32_t launched;
+	uint32_t unloads; /* seen when it was named */
+};
+
+static inline uint32_t thread_slot(uint64_t handle, uint32_t slots)
+{
+	/* Handles are addresses: their low bits say little. */
+	return (uint32_t)((handle * UINT64_C(0x9e3779b97f4a7c15)) >> 32) & (slots - 1);
+}
+
+static inline struct thread_stream *thread_stream_slot(struct state_thread *thread, uint64_t handle)
+{
+	return &thread->streams[thread_slot(handle, THREAD_STREAMS)];
+}
+
+static inline struct thread_kernel *thread_kernel_slot(struct state_thread *thread, uint64_t handle)
+{
+	return &thread->kernels[thread_slot(handle, THREAD_KERNELS)];
+}
 
 struct state_event {
 	uint64_t handle;
@@ -144,6 +175,8 @@ static inline bool stream_joins(const struct state_stream *stream)
 
 /* order.c: completion and legacy order. */
 void order_submitted(struct call *call);
+/* The stream's next number for an operation that the driver took. */
+uint64_t order_number(struct state_stream *stream, uint64_t youngest);
 void order_complete(struct state_stream *stream, uint64_t number);
 /* Nothing of it counts as pending any more; no conclusion is drawn. */
 void order_forget(struct state_stream *stream);
@@ -157,7 +190,7 @@ extern uint64_t unjoined_bits[STREAM_WORDS]; /* and the legacy stream may not be
 void pending_list(struct state_stream *stream);
 /* `ask`: make the candidates certain by queries (--attribute). */
 /* For launches and records: the call's own stream, and the streams it is the first to join. */
-void pending_glance(struct call *call, unsigned int scopes);
+void pending_glance(struct call *call);
 void pending_snapshot(struct call *call, unsigned int scopes, bool ask);
 void pending_forget(struct state_stream *stream);
 void pending_begin_out(void);

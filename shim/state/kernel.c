@@ -21,30 +21,23 @@
 #define KERNEL_MAX (1 << 18)
 #define NAME_MAX_  4096 /* mangled names can be long; more says nothing */
 
-struct state_kernel {
-	uint64_t handle;
-	uint32_t name;
-	uint32_t launched;
-	uint32_t unloads; /* seen when it was named */
-};
-
 static struct table kernels = {.bound = KERNEL_MAX};
 static uint32_t unloads; /* counted by state_module_unloading() */
 
 static struct state_kernel *find(uint64_t handle)
 {
-	struct state_thread *thread = &state_thread;
+	struct thread_kernel *slot = thread_kernel_slot(&state_thread, handle);
 	struct state_kernel *kernel;
 	uint64_t hash, index;
 
-	if (thread->kernel && thread->kernel_handle == handle)
-		return thread->kernel;
+	if (slot->kernel && slot->handle == handle)
+		return slot->kernel;
 	hash = table_mix(handle);
 	index = hash;
 	while ((kernel = table_next(&kernels, hash, &index))) {
 		if (kernel->handle == handle) {
-			thread->kernel = kernel;
-			thread->kernel_handle = handle;
+			slot->kernel = kernel;
+			slot->handle = handle;
 			return kernel;
 		}
 	}
@@ -69,6 +62,8 @@ static struct state_kernel *find_or_add(uint64_t handle)
 			state_lost("kernels");
 	}
 	lock_give(&state_lock);
+	if (kernel)
+		*thread_kernel_slot(&state_thread, handle) = (struct thread_kernel){handle, kernel};
 	return kernel;
 }
 

@@ -96,7 +96,8 @@ void order_complete_pending(struct call *call, unsigned int scope)
 		count = CALL_PENDING_MAX;
 	for (i = 0; i < count; i++) {
 		stream = call->pending[i].stream;
-		/* A candidate, but it may be non-blocking: the legacy stream proves nothing of it.
+		/*
+		 * A candidate, but it may be non-blocking: the legacy stream proves nothing of it.
 		 */
 		if (scope == CATALOGUE_SCOPE_STREAM && stream != call->stream &&
 		    stream_kind(stream) == STREAM_UNKNOWN)
@@ -147,16 +148,27 @@ static bool is_real_work(const struct call *call)
 	}
 }
 
+uint64_t order_number(struct state_stream *stream, uint64_t youngest)
+{
+	uint64_t number;
+
+	STATE_STORE(&stream->youngest, youngest);
+	/* Pairs with the clearing of the bits, which looks at the number afterwards. */
+	number = __atomic_add_fetch(&stream->submitted, 1, __ATOMIC_SEQ_CST);
+	pending_list(stream);
+	return number;
+}
+
 void order_submitted(struct call *call)
 {
 	struct state_stream *stream = call->stream;
 	uint64_t number;
 
-	STATE_STORE(&stream->youngest, (uint64_t)call->operation << 32 | call->name);
-	/* Pairs with the clearing of the bits, which looks at the number afterwards. */
-	number = __atomic_add_fetch(&stream->submitted, 1, __ATOMIC_SEQ_CST);
+	number = order_number(stream, (uint64_t)call->operation << 32 | call->name);
 	call->submission = number;
-	pending_list(stream);
+	/* What was pending was seen after the launch: what is older is not known, so nothing is concluded. */
+	if (call->flags & CALL_LATE)
+		return;
 	if (stream_kind(stream) == STREAM_LEGACY) {
 		if (call->pending_count && is_real_work(call))
 			join_blocking(call, number);

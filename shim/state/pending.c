@@ -238,15 +238,15 @@ static void look_at_joins(struct call *call, bool is_legacy)
 		add(call, call->context->legacy);
 }
 
-void pending_glance(struct call *call, unsigned int scopes)
+void pending_glance(struct call *call)
 {
 	struct state_stream *stream = call->stream;
 
 	if (!stream)
 		return;
-	if (scopes & ~BIT(JOIN) && stream_is_pending(stream))
+	if (stream_is_pending(stream))
 		add(call, stream);
-	if (scopes & BIT(JOIN))
+	if (stream_kind(stream) != STREAM_NON_BLOCKING)
 		look_at_joins(call, stream_kind(stream) == STREAM_LEGACY);
 }
 

@@ -170,20 +170,20 @@ void state_before(struct call *call)
 		look_at_event(call, row);
 	if (call->flags & CALL_CAPTURED)
 		return;
+	/*
+	 * Frequent and short: a rule that waits for more (a full queue) gets the call's own stream as its candidate, and nobody looks
+	 * through all of them, nor asks the rules one by one.
+	 */
+	if (row->kind == CATALOGUE_KIND_LAUNCH || row->kind == CATALOGUE_KIND_EVENT) {
+		pending_glance(call);
+		return;
+	}
 	full = row->level == CATALOGUE_LEVEL_FULL;
 	scopes = full ? scopes_wanted(call, row) : 0;
 	/* A query of the legacy stream that says "done" says it of all blocking streams. */
 	if (row->flags & CATALOGUE_HAS_RESULT && stream && stream_kind(stream) == STREAM_LEGACY)
 		scopes |= 1U << CATALOGUE_SCOPE_STREAM;
-	if (!scopes)
-		return;
-	/*
-	 * Frequent and short: a rule that waits for more (a full queue) gets the call's own stream as
-	 * its candidate, and nobody looks through all of them.
-	 */
-	if (row->kind == CATALOGUE_KIND_LAUNCH || row->kind == CATALOGUE_KIND_EVENT)
-		pending_glance(call, scopes);
-	else
+	if (scopes)
 		pending_snapshot(call, scopes, config.attribute && full);
 }
 

@@ -62,16 +62,16 @@ static struct state_stream *look_up(uint64_t handle)
 
 struct state_stream *stream_find(uint64_t handle)
 {
-	struct state_thread *thread = &state_thread;
-	struct state_stream *stream = thread->stream;
+	struct thread_stream *slot = thread_stream_slot(&state_thread, handle);
+	struct state_stream *stream = slot->stream;
 
-	if (stream && thread->stream_handle == handle &&
+	if (stream && slot->handle == handle &&
 	    __atomic_load_n(&stream->handle, __ATOMIC_ACQUIRE) == handle)
 		return stream;
 	stream = look_up(handle);
 	if (stream) {
-		thread->stream = stream;
-		thread->stream_handle = handle;
+		slot->stream = stream;
+		slot->handle = handle;
 	}
 	return stream;
 }

@@ -2,7 +2,7 @@
 /*
  * Sync: what a call waited for (sync.h). Called by the generated wrappers between the real call and
  * state's hooks. Relies on the snapshot that state_before() took, on the catalogue's rules, on
- *idle.h for the call's own cost, and on site.h for where it was called.
+ * idle.h for the call's own cost, and on site.h for where it was called.
  *
  * A call gets at most one host finding and, where there is none, at most one device finding:
  *
@@ -31,7 +31,8 @@
 
 /* Blocked at least this long where no known work explains it. */
 #define UNEXPLAINED_NS 50000
-/* No implicit rule reports less than this or the threshold, whichever is less (a test checks it).
+/*
+ * No implicit rule reports less than this or the threshold, whichever is less (a test checks it).
  */
 #define QUICK_NS 20000
 
@@ -192,20 +193,26 @@ static bool is_idle_sample(const struct call *call, CUresult result)
 	return result == CUDA_SUCCESS && !call->pending_count && !(call->flags & CALL_FIRST_USE);
 }
 
-/*
- * Can nothing come of this call? Most launches end here: short, and nothing to join. Their own cost
- * is not sampled where the catalogue knows it.
- */
-static bool is_quick(const struct call *call, const struct catalogue_row *row, uint64_t duration_ns)
+uint64_t sync_quick_ticks;
+
+static void find_quick_ticks(void)
 {
-	if (!row->rules[0])
-		return duration_ns <= UNEXPLAINED_NS;
-	if (row->kind != CATALOGUE_KIND_LAUNCH || !row->idle_fixed_ns ||
-	    duration_ns > config.threshold_ns || duration_ns > QUICK_NS)
-		return false;
-	/* Its own stream's work is a reason for a full queue only. */
-	return !call->pending_count ||
-	       (call->pending_count == 1 && call->pending[0].stream == call->stream);
+	uint64_t quick_ns = config.threshold_ns < QUICK_NS ? config.threshold_ns : QUICK_NS;
+
+	__atomic_store_n(&sync_quick_ticks, clock_ticks_in(quick_ns), __ATOMIC_RELAXED);
+}
+
+/*
+ * Can nothing come of this call? Most launches end here: short, and nothing to join (its own stream's work is a reason for a full
+ * queue only). In ticks, since a conversion costs as much as all the rest. Their own cost is not sampled where the catalogue
+ * knows it.
+ */
+static inline bool is_quick_launch(const struct call *call, const struct catalogue_row *row)
+{
+	return row->kind == CATALOGUE_KIND_LAUNCH && row->idle_fixed_ns &&
+	       sync_is_short(call->left - call->entered) &&
+	       (!call->pending_count ||
+		(call->pending_count == 1 && call->pending[0].stream == call->stream));
 }
 
 void sync_after(struct call *call, CUresult result)
@@ -216,10 +223,14 @@ void sync_after(struct call *call, CUresult result)
 
 	if (call->flags & CALL_CAPTURED)
 		return;
-	verdict.duration_ns = clock_duration_ns(call->entered, call->left);
-	if (__builtin_expect(is_quick(call, row, verdict.duration_ns), 1))
+	if (__builtin_expect(is_quick_launch(call, row), 1))
 		return;
 	saved_errno = errno;
+	verdict.duration_ns = clock_duration_ns(call->entered, call->left);
+	if (!row->rules[0] && verdict.duration_ns <= UNEXPLAINED_NS)
+		return;
+	if (__builtin_expect(!__atomic_load_n(&sync_quick_ticks, __ATOMIC_RELAXED), 0))
+		find_quick_ticks();
 	verdict.cheap_site = false;
 	if (is_wait(call, row, verdict.duration_ns, &verdict)) {
 		verdict.returned_ns = clock_ns(call->left);

@@ -200,6 +200,33 @@ def flags_of(export):
     return " | ".join(flags) or "0"
 
 
+def short_way(export):
+    """The condition under which a launch may take the short way (shim/state/launch.h), None: never."""
+    row = export.row
+    if row.kind != "launch" or row.submits != "kernel" or not row.stream_argument or row.before or row.result or row.level != "full":
+        return None
+    if export.name.startswith("cuLaunchCooperativeKernelMultiDevice") or not row.subject:
+        return None
+    # Events that a launch attribute records must be seen by state: none may be named.
+    if any(hook.name != "event_foreign" for hook in row.after):
+        return None
+    return " && ".join([f"!({argument})" for hook in row.after for argument in hook.arguments]) or "true"
+
+
+def begin(export, indent):
+    """Fills struct call from the arguments, as the row says."""
+    row = export.row
+    lines = [f"entry_begin(&call, FUNCTION_{export.name}, {flags_of(export)}, CALL_STREAM_{row.stream.upper()},",
+             f"\t    OPERATION_{catalogue_module.OPERATIONS[row.submits]}, __builtin_return_address(0), ENTRY_FRAME());"]
+    if row.stream_argument:
+        lines.append(f"call.stream_handle = {row.stream_argument};")
+    for field, text in (("source", row.source), ("destination", row.destination), ("bytes", row.bytes),
+                        ("subject", row.subject), ("peer_context", row.peer)):
+        if text:
+            lines.append(f"call.{field} = ENTRY_U64({text});")
+    return [indent + line for line in lines]
+
+
 def wrapper(export):
     """The C text of one wrapper. Every one takes the same steps in the same order; what a row does not name is left out."""
     row, prototype, name = export.row, export.prototype, export.name
@@ -211,22 +238,30 @@ def wrapper(export):
         lines += [f"\t{pointer};", "", f"\tentry_count({number});", f"\treal_ = ENTRY_DRIVER({name});",
                   "\tif (entry_unlikely(!real_))", f"\t\treturn entry_missing({number});", f"\treturn real_({arguments});", "}", ""]
         return "\n".join(lines)
-    lines += [f"\t{pointer};", "\tstruct call call;", "\tCUresult result_;", "\tbool rooms_;", "",
-              f"\trooms_ = entry_count({number});", f"\treal_ = ENTRY_DRIVER({name});",
+    short = short_way(export)
+    lines += [f"\t{pointer};", "\tstruct call call;", "\tCUresult result_;", "\tbool rooms_;"]
+    if short:
+        lines += ["\tstruct state_launch launch_;", "\tuint64_t entered_, left_;", "\tbool plain_;"]
+    lines += ["", f"\trooms_ = entry_count({number});", f"\treal_ = ENTRY_DRIVER({name});",
               "\tif (entry_unlikely(!real_))", f"\t\treturn entry_missing({number});",
-              "\tif (entry_unlikely(!rooms_))", f"\t\treturn real_({arguments});",
-              f"\tentry_begin(&call, {number}, {flags_of(export)}, CALL_STREAM_{row.stream.upper()},",
-              f"\t\t    OPERATION_{catalogue_module.OPERATIONS[row.submits]}, __builtin_return_address(0), ENTRY_FRAME());"]
-    if row.stream_argument:
-        lines.append(f"\tcall.stream_handle = {row.stream_argument};")
-    for field, text in (("source", row.source), ("destination", row.destination), ("bytes", row.bytes),
-                        ("subject", row.subject), ("peer_context", row.peer)):
-        if text:
-            lines.append(f"\tcall.{field} = ENTRY_U64({text});")
-    lines += ["\tentry_rooms_enter();", "\tstate_before(&call);"]
-    lines += ["\t" + hook.c_call() for hook in row.before]
-    lines += ["\tentry_rooms_leave();", "\tcall.entered = clock_ticks();", f"\tresult_ = real_({arguments});",
-              "\tcall.left = clock_ticks();", "\tentry_rooms_enter();", "\tsync_after(&call, result_);"]
+              "\tif (entry_unlikely(!rooms_))", f"\t\treturn real_({arguments});"]
+    if short:
+        per_thread = "true" if prototype.per_thread else "false"
+        lines += ["\tentry_rooms_enter();",
+                  f"\tplain_ = {short} &&",
+                  f"\t\t state_launch_is_plain({row.stream_argument}, {row.subject}, {per_thread}, &launch_);",
+                  "\tif (entry_unlikely(!plain_)) {", *begin(export, "\t\t"), "\t\tstate_before(&call);", "\t}",
+                  "\tentry_rooms_leave();", "\tentered_ = clock_ticks();", f"\tresult_ = real_({arguments});",
+                  "\tleft_ = clock_ticks();", "\tentry_rooms_enter();",
+                  "\tif (entry_likely(plain_ && result_ == CUDA_SUCCESS && sync_is_short(left_ - entered_))) {",
+                  "\t\tstate_launch_submitted(&launch_);", "\t\tentry_rooms_leave();", "\t\treturn result_;", "\t}",
+                  "\tif (plain_) {", *begin(export, "\t\t"), "\t\tcall.flags |= CALL_LATE;", "\t\tstate_before(&call);", "\t}",
+                  "\tcall.entered = entered_;", "\tcall.left = left_;", "\tsync_after(&call, result_);"]
+    else:
+        lines += begin(export, "\t") + ["\tentry_rooms_enter();", "\tstate_before(&call);"]
+        lines += ["\t" + hook.c_call() for hook in row.before]
+        lines += ["\tentry_rooms_leave();", "\tcall.entered = clock_ticks();", f"\tresult_ = real_({arguments});",
+                  "\tcall.left = clock_ticks();", "\tentry_rooms_enter();", "\tsync_after(&call, result_);"]
     lines += [f"\tstate_{hook.name}(&call, result_);" for hook in row.result]
     if row.after:
         lines.append("\tif (result_ == CUDA_SUCCESS) {")
@@ -239,7 +274,7 @@ def wrapper(export):
 def check_names(export):
     """Parameters must not shadow what a wrapper calls its own."""
     for name in export.prototype.names():
-        if name in ("call", "result_", "real_", "rooms_"):
+        if name in ("call", "result_", "real_", "rooms_", "plain_", "launch_", "entered_", "left_"):
             sys.exit(f"wrappers: {export.name}: parameter '{name}' has the name of a wrapper's variable")
 
 

@@ -198,7 +198,15 @@ def _(place):
              "entry_rooms_leave();", "call.entered = clock_ticks();", "result_ = real_(", "call.left = clock_ticks();",
              "entry_rooms_enter();", "sync_after(&call, result_);", "state_after(&call, result_);", "entry_rooms_leave();",
              "return result_;"]
-    found = timed = 0
+    # A launch looks for the short way first (shim/state/launch.h), and makes its struct call before or after the driver's.
+    launch = ["entry_count(", "ENTRY_DRIVER(", "entry_missing(", "return real_(", "entry_rooms_enter();", "state_launch_is_plain(",
+              "if (entry_unlikely(!plain_)) {", "entry_begin(", "state_before(&call);", "}", "entry_rooms_leave();",
+              "entered_ = clock_ticks();", "result_ = real_(", "left_ = clock_ticks();", "entry_rooms_enter();",
+              "if (entry_likely(plain_ && result_ == CUDA_SUCCESS && sync_is_short(left_ - entered_))) {",
+              "state_launch_submitted(&launch_);", "entry_rooms_leave();", "return result_;", "if (plain_) {", "entry_begin(",
+              "call.flags |= CALL_LATE;", "state_before(&call);", "}", "call.entered = entered_;", "call.left = left_;",
+              "sync_after(&call, result_);", "state_after(&call, result_);", "entry_rooms_leave();", "return result_;"]
+    found = timed = short = 0
     for name in sorted(os.listdir(os.path.join(os.path.dirname(place.shim), "entry"))):
         if not re.match(r"wrappers_\d+\.c$", name):
             continue
@@ -206,16 +214,18 @@ def _(place):
             text = stream.read()
         for function, body in re.findall(r"^CUresult (cu\w+)\([^{]*\)\n\{\n(.*?)^\}", text, re.DOTALL | re.MULTILINE):
             found += 1
-            wanted = steps if "struct call call;" in body else steps[:4]
+            wanted = launch if "struct state_launch" in body else steps if "struct call call;" in body else steps[:4]
             timed += wanted is steps
+            short += wanted is launch
             at = 0
             for step in wanted:
                 at = body.find(step, at)
                 assert at >= 0, f"{function}: no {step} in its place"
                 at += 1
-            equal(body.count("real_("), 2 if wanted is steps else 1, f"{function}: calls of the driver")
+            equal(body.count("real_("), 1 if wanted == steps[:4] else 2, f"{function}: calls of the driver")
             assert f"FUNCTION_{function})" in body, f"{function}: counts another function"
     assert found > 600 and timed > 200, f"{found} wrappers, {timed} timed"
+    assert short >= 6, f"{short} launches with a short way"
 
 
 @test("entry-dlsym-looked-up-by-dlsym-is-ours")
