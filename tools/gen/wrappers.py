@@ -79,9 +79,10 @@ def write_name_slots(path, names):
 
 def write_table(path, names, prototypes):
     lines = [HEAD.format(what="What the program gets for each of the driver's functions."), '#include "entry/entry.h"', ""]
-    lines += [f"void {name}(void);" for name in names if name not in prototypes]
+    # A thunk goes under a C name of its own: a header newer than the catalogue may declare the driver's name otherwise.
+    lines += [f'void thunk_{name}(void) __asm__("{name}");' for name in names if name not in prototypes]
     lines += ["", "void *const entry_wrappers[FUNCTION_COUNT] = {"]
-    lines += [f"\t[FUNCTION_{name}] = (void *){name}," for name in names]
+    lines += [f"\t[FUNCTION_{name}] = (void *){'' if name in prototypes else 'thunk_'}{name}," for name in names]
     lines += ["};", ""]
     catalogue_module.write(path, "\n".join(lines))
 
