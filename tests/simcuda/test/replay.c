@@ -101,13 +101,20 @@ static void test_seeds(void)
 {
 	struct outcome first = run("1", "virtual", NULL, "play");
 	struct outcome again = run("1", "virtual", NULL, "play");
-	int different = 0, journals = 0;
+	int different = 0, journals = 0, fast = first.fast;
 
 	EXPECT(first.status == 0 && again.status == 0);
 	EXPECT(!strcmp(first.journal, again.journal));
 	EXPECT(strstr(first.journal, "cuLaunchKernel") && strstr(first.journal, " hash\n"));
 	EXPECT(strstr(first.journal, "cuCtxSynchronize -> 0 wait=y"));
-	EXPECT(first.fast == 1); /* six kernels of 50 ms take no time */
+	free(again.journal);
+	/* Six kernels of 50 ms take no time. A busy machine can make any one run slow, but none fast that sleeps. */
+	for (int more = 0; fast == 0 && more < 20; more++) {
+		again = run("1", "virtual", NULL, "play");
+		fast = again.fast;
+		free(again.journal);
+	}
+	EXPECT(fast == 1);
 	for (int seed = 2; seed < 12; seed++) {
 		char text[8];
 
@@ -136,6 +143,7 @@ static void test_seeds(void)
 	unsetenv("SIMCUDA_DELAY_US");
 	EXPECT(different >= 3);
 	EXPECT(journals >= 9);
+	free(first.journal);
 }
 
 static int fail_mode(void)
@@ -166,5 +174,6 @@ int main(int argc, char **argv)
 	outcome = run(NULL, "real", "cuMemAlloc_v2:3:2,cuStreamQuery:*:400", "fail");
 	EXPECT(outcome.status == 0);
 	EXPECT(strstr(outcome.journal, "cuStreamQuery -> 400"));
+	free(outcome.journal);
 	return failures ? 1 : 0;
 }
