@@ -3,8 +3,8 @@
 """Write the exported face of the simulated driver.
 
 Owns: the text of exports.c and of the linker version script. Called by tests/simcuda/meson.build. Relies on the CUDA
-headers (prototypes from cuda.h, versions from cudaTypedefs.h) and on exports.txt (names of the interface).
-For every name of exports.txt one function is written that does the common start and end of a call (core.c) and calls
+headers (prototypes from cuda.h, versions from cudaTypedefs.h) and on shim/catalogue/exports.txt (names of the interface).
+For every name one function is written that does the common start and end of a call (core.c) and calls
 impl_NAME if some file of the simulator defines it.
 """
 import re

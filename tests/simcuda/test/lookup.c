@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * cuGetProcAddress v1 and v2 by the measured rules; every exported name has its own address; the
- * test export table. Argument: exports.txt.
+ * test export table. Argument: shim/catalogue/exports.txt.
  */
 #include "check.h"
 #include <dlfcn.h>
