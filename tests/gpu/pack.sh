@@ -8,8 +8,14 @@ set -eu
 build=$1 folder=$2
 [ -e "$build/tools/slipstream" ] || { echo "pack.sh: $build: no finished build" >&2; exit 1; }
 mkdir -p "$folder"
+for needed in shim/libslipstream.so bpf/slipstream-witness tests/bench/overhead tests/bench/paired tests/programs/table/table \
+	tools/calibrate/slipstream-calibrate; do
+	[ -e "$build/$needed" ] || { echo "pack.sh: $build/$needed is missing: the build is not finished" >&2; exit 1; }
+done
+# An older pack's files would be mistaken for this build's.
+rm -rf "${folder:?}/shim" "$folder/tools" "$folder/bpf" "$folder/tracing" "$folder/tests"
 # Intermediate objects and generated sources stay behind; whatever is an executable or a library goes.
-(cd "$build" && find shim tools bpf tracing tests -type d -name '*.p' -prune -o \( -type f -o -type l \) \( -perm -u+x -o -name '*.so*' \) -print0 2>/dev/null) |
+(cd "$build" && find shim tools bpf tracing tests/bench tests/programs tests/simcuda -type d -name '*.p' -prune -o \( -type f -o -type l \) \( -perm -u+x -o -name '*.so*' \) -print0 2>/dev/null) |
 	while IFS= read -r -d '' file; do
 		mkdir -p "$folder/$(dirname "$file")"
 		cp -a "$build/$file" "$folder/$file"

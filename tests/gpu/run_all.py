@@ -4,8 +4,8 @@
 
     run_all.py --build DIR --out DIR [--part NAME ...] [--minutes N]
 
-Parts, in this order: demo, table, calibrate, programs, overhead. Everything written goes to --out: results.md (rows for RESULTS.md),
-results.json, and what each part left. Needs python3 alone; programs whose Python package or compiler is missing are skipped by name.
+Parts, in this order: demo, table, attribute, calibrate, off, programs, overhead. Everything written goes to --out: results.md (a section for
+RESULTS.md), results.json, and what each part left. Needs python3 alone; programs whose Python package or compiler is missing are skipped by name.
 """
 import argparse
 import json
@@ -14,14 +14,25 @@ import shutil
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, HERE)
 from compare_counts import compare  # noqa: E402
+from machine import machine  # noqa: E402
+from program_checks import CHECKS  # noqa: E402
+from results_section import section  # noqa: E402
 
-PARTS = ("demo", "table", "calibrate", "programs", "overhead")
+PARTS = ("demo", "table", "attribute", "calibrate", "off", "programs", "overhead")
+# The runtime-API programs, with what nvcc needs besides.
+RUNTIME_PROGRAMS = (
+    ("static cudart", "static_cudart.cu", []), ("stream-ordered allocation", "stream_ordered.cu", []),
+    ("pageable async copies", "pageable_async.cu", []), ("threads, streams, events", "threads_streams.cu", ["--default-stream", "per-thread"]),
+)
+# Seconds for all rounds of one program: two rounds if they fit, one if not.
+ROUNDS_SECONDS = 20
 
 
 class Suite:
@@ -32,6 +43,7 @@ class Suite:
         self.end = time.monotonic() + options.minutes * 60
         self.passed = self.failed = self.skipped = 0
         self.rows = []
+        self.compiled = {}  # source: binary, None if it cannot be
         self.results = {}
         os.makedirs(self.out, exist_ok=True)
         self.slipstream = os.path.join(self.build, "tools", "slipstream")
@@ -52,13 +64,13 @@ class Suite:
         self.skipped += what == "skip"
         print(f"{what:5} {name}" + (f": {text}" if text else ""), flush=True)
 
-    def run(self, name, command, timeout, **more):
+    def run(self, name, command, timeout, **variables):
         """(status, stdout, stderr, seconds); the outputs are kept in the folder."""
         begin = time.monotonic()
         try:
             done = subprocess.run(
-                command, capture_output=True, timeout=max(1, min(timeout, self.left())), env=self.environment, check=False, cwd=self.out,
-                **more)
+                command, capture_output=True, timeout=max(1, min(timeout, self.left())), env={**self.environment, **variables}, check=False,
+                cwd=self.out)
             status, stdout, stderr = done.returncode, done.stdout, done.stderr
         except subprocess.TimeoutExpired as error:
             status, stdout, stderr = "timeout", error.stdout or b"", error.stderr or b""
@@ -109,6 +121,40 @@ def part_table(suite):
     suite.say("ok" if status == 0 else "FAIL", "table", f"{tail(stdout)} ({seconds:.0f} s)")
 
 
+def part_attribute(suite):
+    command = [
+        sys.executable, os.path.join(HERE, "attribute_test.py"), "--slipstream", suite.slipstream, "--program",
+        os.path.join(suite.build, "tests", "programs", "table", "table")
+    ]
+    status, stdout, stderr, seconds = suite.run("attribute", command, 120)
+    for line in stdout.decode(errors="replace").splitlines():
+        if line.startswith("FAIL") or line.startswith("     "):
+            print("      " + line)
+    suite.results["attribute"] = {"summary": tail(stdout), "seconds": seconds}
+    suite.say("ok" if status == 0 else "FAIL", "attribute", f"{tail(stdout) or tail(stderr)} ({seconds:.0f} s)")
+
+
+def part_off(suite):
+    """Switched off, the shim leaves the program's output alone and no record."""
+    binary = compile_program(suite, *RUNTIME_PROGRAMS[0])
+    if not binary:
+        return None
+    program = [binary]
+    status, expected, stderr, _ = suite.run("off: raw", program, 60)
+    if status != 0:
+        return suite.say("skip", "off", f"does not run without the shim: {tail(stderr)}")
+    with tempfile.TemporaryDirectory() as folder:
+        status, stdout, stderr, _ = suite.run("off", program, 60, LD_PRELOAD=suite.shim, SLIPSTREAM_OUT=folder, SLIPSTREAM_MODE="off")
+        left = os.listdir(folder)
+    fault = ""
+    if status != 0 or stdout != expected or stderr:
+        fault = f"status {status}, {'other' if stdout != expected else 'same'} output, {tail(stderr) or 'nothing on stderr'}"
+    elif left:
+        fault = f"left {', '.join(left)}"
+    suite.results["off"] = {"same_output": not fault}
+    return suite.say("FAIL" if fault else "ok", "off", fault or "same output, no record")
+
+
 def part_calibrate(suite):
     table = os.path.join(suite.out, "h200.table")
     command = [os.path.join(suite.build, "tools", "calibrate", "slipstream-calibrate"), "--output", table]
@@ -116,7 +162,11 @@ def part_calibrate(suite):
     if os.path.exists(committed):
         command += ["--compare", committed]
     status, stdout, stderr, seconds = suite.run("calibrate", command, 180)
-    suite.results["calibrate"] = {"status": status, "seconds": seconds, "differences": stdout.decode(errors="replace").splitlines()}
+    suite.results["calibrate"] = {"status": status, "seconds": seconds, "differences": stdout.decode(errors="replace").splitlines(),
+                                  "compared": os.path.exists(committed)}
+    if os.path.exists(table):
+        with open(table, encoding="utf-8") as file:
+            suite.results["calibrate"]["facts"] = [line.split(maxsplit=1)[1] for line in file.read().splitlines() if line.startswith("fact ")]
     for line in stdout.decode(errors="replace").splitlines():
         print("      " + line)
     suite.say("ok" if status == 0 else "FAIL", "calibrate", f"{tail(stderr)} ({seconds:.0f} s)")
@@ -127,19 +177,31 @@ def python_has(suite, module):
                      30)[0] == 0
 
 
+def compile_program(suite, name, source, arguments):
+    """Path of the compiled program, or None after saying why not."""
+    nvcc = shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"
+    binary = os.path.join(suite.out, source.rsplit(".", 1)[0])
+    if source in suite.compiled:
+        return suite.compiled[source]
+    suite.compiled[source] = None
+    if not os.path.exists(nvcc):
+        suite.say("skip", name, "no nvcc")
+        return None
+    command = [nvcc, "-O2", "-cudart", "static", "-arch=native", *arguments, "-o", binary, os.path.join(HERE, source)]
+    status, _, stderr, _ = suite.run(f"nvcc {source}", command, 120)
+    if status == 0:
+        suite.compiled[source] = binary
+        return binary
+    suite.say("FAIL", name, f"does not compile: {tail(stderr)}")
+    return None
+
+
 def programs(suite):
     """(name, command) of what can run here."""
-    nvcc = shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"
-    binary = os.path.join(suite.out, "static_cudart")
-    if os.path.exists(nvcc):
-        command = [nvcc, "-O2", "-cudart", "static", "-arch=native", "-o", binary, os.path.join(HERE, "static_cudart.cu")]
-        status, _, stderr, _ = suite.run("nvcc", command, 120)
-        if status == 0:
-            yield "static cudart", [binary]
-        else:
-            suite.say("FAIL", "static cudart", f"does not compile: {tail(stderr)}")
-    else:
-        suite.say("skip", "static cudart", "no nvcc")
+    for name, source, arguments in RUNTIME_PROGRAMS:
+        binary = compile_program(suite, name, source, arguments)
+        if binary:
+            yield name, [binary]
     for name, module, script in (("PyTorch", "torch", "pytorch_mix.py"), ("CuPy", "cupy", "cupy_mix.py"), ("JAX", "jax", "jax_mix.py"),
                                  ("Triton", "triton", "triton_mix.py")):
         if python_has(suite, module):
@@ -160,67 +222,98 @@ def part_programs(suite):
             suite.say("FAIL", name, f"{type(error).__name__}: {error}")
 
 
+class Fault(Exception):
+    """What is wrong with a program's run, in one line."""
+
+
+def run_rounds(suite, name, command, slug, expected, first):
+    """Rounds without and with the shim by turns: their times, and the last one's record files in a folder that the caller removes.
+
+    The library is preloaded by hand and the report is made afterwards, so that the program's time is its own.
+    """
+    raw, with_shim, records = [], [], None
+    for round_ in range(2 if 4 * first < ROUNDS_SECONDS else 1):
+        if records and suite.left() < 4 * first:
+            break
+        status, stdout, stderr, seconds = suite.run(f"{name} raw {round_}", command, 150)
+        if status != 0 or stdout != expected:
+            raise Fault(f"without the shim, not the same from run to run: status {status}: {tail(stderr)}")
+        raw.append(seconds)
+        if records:
+            shutil.rmtree(records)
+        records = tempfile.mkdtemp(prefix="slipstream-gpu-", dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
+        status, stdout, stderr, seconds = suite.run(f"{name} shim {round_}", command, 150, LD_PRELOAD=suite.shim, SLIPSTREAM_OUT=records)
+        if status != 0 or stdout != expected:
+            with open(os.path.join(suite.out, f"{slug}.differs.txt"), "wb") as file:
+                file.write(b"expected\n" + expected + b"\nwith the shim\n" + stdout)
+            shutil.rmtree(records)
+            raise Fault(f"with the shim: status {status}, {'same' if stdout == expected else 'other'} output: {tail(stderr)}")
+        with_shim.append(seconds)
+    return raw, with_shim, records
+
+
+def run_witness(suite, name, command, slug, expected, row):
+    """Once more by `slipstream run` under the witness: fills the row; the fault if there is one."""
+    seen, counted = os.path.join(suite.out, f"{slug}.witness.json"), os.path.join(suite.out, f"{slug}.counts.json")
+    watched = [suite.witness, "--output", seen, "--", suite.slipstream, "run", "--json", counted, "--output", os.devnull, "--"] + command
+    status, stdout, stderr, seconds = suite.run(f"{name} witness", watched, 200)
+    if status != 0:
+        return f"under the witness: status {status}: {tail(stderr)}"
+    if stdout != expected:
+        return "other output under the witness"
+    verdict, lines, figures = compare(load(seen), load(counted))
+    row.update(witness=verdict, witness_lines=lines, witness_figures=figures, witness_s=seconds)
+    return "" if verdict == "equal" else f"counts {verdict}: {'; '.join(lines[:5])}"
+
+
 def run_program(suite, name, command, can_witness):
-    slug = name.lower().replace(" ", "-")
+    slug = name.lower().replace(",", "").replace(" ", "-")
     report_path = os.path.join(suite.out, f"{slug}.report.json")
-    text_path = os.path.join(suite.out, f"{slug}.report.txt")
-    shimmed = [suite.slipstream, "run", "--json", report_path, "--output", text_path, "--"] + command
     # The first run fills caches (files, compiled kernels) and gives the expected output.
     status, expected, stderr, first = suite.run(f"{name} raw", command, 150)
     if status != 0:
         return suite.say("skip", name, f"does not run without the shim: {tail(stderr)}")
-    raw, with_shim = [], []
-    for round_ in range(2 if first > 15 else 3):
-        if suite.left() < 4 * first:
-            break
-        for kind in ("raw", "shim"):
-            status, stdout, stderr, seconds = suite.run(f"{name} {kind} {round_}", command if kind == "raw" else shimmed, 150)
-            if status != 0:
-                return suite.say("FAIL", name, f"{kind}: status {status}: {tail(stderr)}")
-            if stdout != expected:
-                if kind == "raw":
-                    return suite.say("skip", name, "its output differs from run to run without the shim")
-                with open(os.path.join(suite.out, f"{slug}.differs.txt"), "wb") as file:
-                    file.write(b"expected\n" + expected + b"\nwith the shim\n" + stdout)
-                return suite.say("FAIL", name, "other output with the shim")
-            (raw if kind == "raw" else with_shim).append(seconds)
-    if not with_shim:
-        return suite.say("skip", name, "no time left")
+    try:
+        raw, with_shim, records = run_rounds(suite, name, command, slug, expected, first)
+    except Fault as fault:
+        return suite.say("FAIL", name, str(fault))
+    report_command = [suite.slipstream, "report", "--json", report_path, "--output", os.path.join(suite.out, f"{slug}.report.txt"), records]
+    status, _, stderr, report_s = suite.run(f"{name} report", report_command, 150)
+    record_bytes = sum(os.stat(os.path.join(records, file)).st_blocks * 512 for file in os.listdir(records))
+    shutil.rmtree(records)
+    if status != 0:
+        return suite.say("FAIL", name, f"slipstream report: status {status}: {tail(stderr)}")
     report = load(report_path)
     implicit = [sync for sync in report["syncs"] if sync["class"] == "implicit"]
     row = {
         "program": name, "same_output": True, "calls": report["calls"]["total"], "unwrapped": report["calls"]["unwrapped"],
         "unwrapped_called": [n for n in report["coverage"]["unwrapped_names"] if report["calls"]["by_function"].get(n)],
+        "unwrapped_names": report["coverage"]["unwrapped_names"], "exported": report["coverage"]["exported"],
         "inconclusive": report["coverage"]["inconclusive"], "reasons": report["coverage"]["reasons"],
         "rules": sorted({sync["rule"] for sync in implicit}), "blocked_ms": sum(sync["blocked_ns"] for sync in implicit) / 1e6,
-        "raw_s": statistics.median(raw), "shim_s": statistics.median(with_shim), "raw_runs": raw, "shim_runs": with_shim,
-        "witness": "not run",
+        "raw_s": statistics.median(raw), "shim_s": statistics.median(with_shim), "raw_runs": raw, "shim_runs": with_shim, "report_s": report_s,
+        "record_bytes": record_bytes, "processes": len(report["processes"]),
+        "forked": sum(process["forked"] for process in report["processes"]), "witness": "not run",
+        "sites": sum(len(sync["sites"]) for sync in report["syncs"]),
+        "python_sites": sum(bool(site["python"]) for sync in report["syncs"] for site in sync["sites"]),
+        "python_notes": [note["text"] for note in report["coverage"]["notes"] if note["code"] == "python"],
     }
-    fault = ""
+    faults = CHECKS[name](report, command[-1]) if name in CHECKS else []
+    row["checks"] = faults
     if can_witness:
-        seen, counted = os.path.join(suite.out, f"{slug}.witness.json"), os.path.join(suite.out, f"{slug}.counts.json")
-        watched = [suite.witness, "--output", seen, "--", suite.slipstream, "run", "--json", counted, "--output", os.devnull, "--"] + command
-        status, stdout, stderr, seconds = suite.run(f"{name} witness", watched, 200)
-        if status != 0:
-            fault = f"under the witness: status {status}: {tail(stderr)}"
-        elif stdout != expected:
-            fault = "other output under the witness"
-        else:
-            verdict, lines, figures = compare(load(seen), load(counted))
-            row.update(witness=verdict, witness_lines=lines, witness_figures=figures, witness_s=seconds)
-            if verdict != "equal":
-                fault = f"counts {verdict}: {'; '.join(lines[:5])}"
+        fault = run_witness(suite, name, command, slug, expected, row)
+        faults += [fault] if fault else []
     suite.rows.append(row)
     suite.results.setdefault("programs", []).append(row)
     overhead = (row["shim_s"] / row["raw_s"] - 1) * 100
-    suite.say("FAIL" if fault else "ok", name,
-              fault or f"{row['calls']} calls, counts {row['witness']}, {row['raw_s']:.2f} s raw, {overhead:+.1f} %")
+    return suite.say("FAIL" if faults else "ok", name, "; ".join(faults) or
+                     f"{row['calls']} calls, counts {row['witness']}, {row['raw_s']:.2f} s raw, {overhead:+.1f} %, report {report_s:.2f} s")
 
 
 def part_overhead(suite):
     path = os.path.join(suite.out, "overhead.json")
     command = [
-        sys.executable, os.path.join(ROOT, "tests", "bench", "overhead.py"), "--build", suite.build, "--json", path, "--check"
+        sys.executable, os.path.join(ROOT, "tests", "bench", "overhead.py"), "--build", suite.build, "--json", path, "--check", *suite.options.bench
     ]
     status, stdout, stderr, seconds = suite.run("overhead", command, 240)
     for line in stdout.decode(errors="replace").splitlines():
@@ -231,22 +324,13 @@ def part_overhead(suite):
 
 
 def write_results(suite):
-    lines = [
-        "| program | same output | calls | witness | implicit rules seen | blocked ms | raw s | with shim s | unwrapped functions called |",
-        "|---|---|---|---|---|---|---|---|---|",
-    ]
-    for row in suite.rows:
-        figures = row.get("witness_figures", {})
-        lines.append(
-            f"| {row['program']} | yes | {row['calls']} | {row['witness']} (kernel {figures.get('kernel', '-')}, own {figures.get('shim_own', '-')}) | "
-            f"{', '.join(row['rules']) or 'none'} | {row['blocked_ms']:.1f} | {row['raw_s']:.2f} | {row['shim_s']:.2f} | "
-            f"{', '.join(row['unwrapped_called']) or 'none'} |")
-    with open(os.path.join(suite.out, "results.md"), "w", encoding="utf-8") as file:
-        file.write("\n".join(lines) + "\n")
     suite.results["counts"] = {"passed": suite.passed, "failed": suite.failed, "skipped": suite.skipped}
     with open(os.path.join(suite.out, "results.json"), "w", encoding="utf-8") as file:
         json.dump(suite.results, file, indent=1)
-    print("\n".join(lines))
+    text = section(suite.results)
+    with open(os.path.join(suite.out, "results.md"), "w", encoding="utf-8") as file:
+        file.write(text)
+    print(text)
 
 
 def main():
@@ -255,7 +339,9 @@ def main():
     parser.add_argument("--out", required=True)
     parser.add_argument("--part", action="append", choices=PARTS)
     parser.add_argument("--minutes", type=float, default=8)
+    parser.add_argument("--bench", default=[], action="append", help="one more argument for overhead.py (--bench=--quick)")
     suite = Suite(parser.parse_args())
+    suite.results["machine"] = machine(suite.build)
     for part in PARTS:
         if suite.options.part and part not in suite.options.part:
             continue
@@ -264,7 +350,7 @@ def main():
             continue
         try:
             globals()[f"part_{part}"](suite)
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
             suite.say("FAIL", part, f"{type(error).__name__}: {error}")
     shutil.rmtree(os.path.join(suite.out, "triton-cache"), ignore_errors=True)
     write_results(suite)

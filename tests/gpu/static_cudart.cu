@@ -3,35 +3,11 @@
  * A runtime-API program with the runtime linked in (nvcc -cudart static), as most shipped CUDA programs are. Prints checksums only, so that
  * two runs can be compared byte by byte.
  */
-#include <cstdint>
-#include <cstdio>
-#include <cstdlib>
-#include <vector>
-
-#define CHECK(call)                                                                                \
-	do {                                                                                       \
-		cudaError_t error_ = (call);                                                       \
-		if (error_ != cudaSuccess) {                                                       \
-			fprintf(stderr, "%s: %s\n", #call, cudaGetErrorString(error_));            \
-			exit(1);                                                                   \
-		}                                                                                  \
-	} while (0)
-
-__global__ void step(uint32_t *data, size_t count, uint32_t salt)
-{
-	size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x;
-
-	if (i < count)
-		data[i] = data[i] * 1664525u + 1013904223u + salt;
-}
+#include "program.cuh"
 
 static uint64_t checksum(const std::vector<uint32_t> &data)
 {
-	uint64_t hash = 0xcbf29ce484222325u;
-
-	for (uint32_t word : data)
-		hash = (hash ^ word) * 0x100000001b3u;
-	return hash;
+	return checksum(data.data(), data.size());
 }
 
 int main()
