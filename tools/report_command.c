@@ -46,7 +46,7 @@ int command_report(int argc, char **argv)
 	};
 	_cleanup_free_ char *error_text = NULL;
 	struct arguments arguments = {0};
-	struct report *report = report_new();
+	struct report *report;
 	size_t failures = 0;
 	int status = EXIT_SUCCESS;
 
@@ -56,6 +56,7 @@ int command_report(int argc, char **argv)
 
 	if (report_output_prepare(&arguments.output, &error_text))
 		command_fail(EXIT_FAILURE, "%s", error_text);
+	report = report_new();
 	for (int i = 0; i < arguments.path_count; i++)
 		if (report_add_path(report, arguments.paths[i], 0, &error_text)) {
 			command_say("%s", error_text);
