@@ -90,16 +90,15 @@ static struct report_frame *frame_add(struct report_site *site, size_t *capacity
 static bool add_symbols(struct report *report, struct report_site *site, size_t *capacity,
 			const struct record_module *module, const char *path, uint64_t offset)
 {
-	struct symbol_frames symbols = {0};
-	bool found;
+	const struct symbol_frames *symbols;
 
 	/* The return address lies behind the call: one byte less is inside it. */
 	if (!path || !offset || !report->symbolizer ||
 	    symbolizer_frame(report->symbolizer, path, module->build_id, module->build_id_length,
 			     offset - 1, &symbols))
 		return false;
-	for (size_t i = 0; i < symbols.count; i++) {
-		const struct symbol_frame *symbol = &symbols.frames[i];
+	for (size_t i = 0; i < symbols->count; i++) {
+		const struct symbol_frame *symbol = &symbols->frames[i];
 		struct report_frame *frame = frame_add(site, capacity);
 
 		frame->function = symbol->function ? memory_copy(symbol->function) : NULL;
@@ -107,11 +106,31 @@ static bool add_symbols(struct report *report, struct report_site *site, size_t 
 		frame->line = symbol->line;
 		frame->module = path;
 		frame->offset = offset;
-		frame->inlined = i + 1 < symbols.count;
+		frame->inlined = i + 1 < symbols->count;
 	}
-	found = symbols.count;
-	symbol_frames_done(&symbols);
-	return found;
+	return symbols->count;
+}
+
+/* Announces all frames of the report: a writer asks site by site, and large files would be walked
+ * through for each of their frames. What cannot be announced is found all the same. */
+static void symbolizer_begin(struct report *report)
+{
+	report->symbolizer = symbolizer_new();
+	for (size_t i = 0; report->symbolizer && i < report->sites.count; i++) {
+		const struct report_site *site = report->sites.items[i];
+
+		for (uint16_t k = 0; k < site->record->frames; k++) {
+			const struct record_frame *frame = &record_site_frames(site->record)[k];
+			const struct record_module *module =
+				(const void *)record_find(&site->source->modules, frame->module);
+			const char *path =
+				module ? record_string_text(site->source, module->path) : NULL;
+
+			if (path && frame->offset)
+				(void)symbolizer_expect(report->symbolizer, path, module->build_id,
+							module->build_id_length, frame->offset - 1);
+		}
+	}
 }
 
 void report_site_symbolize(struct report *report, struct report_site *site)
@@ -122,7 +141,7 @@ void report_site_symbolize(struct report *report, struct report_site *site)
 		return;
 	site->symbolized = true;
 	if (!report->symbolizer)
-		report->symbolizer = symbolizer_new();
+		symbolizer_begin(report);
 	for (uint16_t i = 0; i < site->record->frames; i++) {
 		const struct record_frame *record = &record_site_frames(site->record)[i];
 		const struct record_module *module =

@@ -3,15 +3,14 @@
  * Symbolizer (symbolize.h) on elfutils' libdwfl. Called by the report.
  *
  * Each file is one Dwfl of its own, reported at address 0, so that addresses are those of the file;
- * kept until the end. C++ names are demangled by the C++ run-time library, where there is one to
- * load: the tool itself does not need it. Paths and ids come out of record files, that is from
- * anywhere: only regular files are opened.
+ * kept until the end. So are answers: call sites of one program share most of their frames. C++
+ * names are demangled by the C++ run-time library, where there is one to load: the tool itself does
+ * not need it. Paths and ids come out of record files, that is from anywhere: only regular files
+ * are opened.
  */
 #include "symbolize.h"
 
 #include <dlfcn.h>
-#include <dwarf.h>
-#include <elfutils/libdw.h>
 #include <elfutils/libdwfl.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -21,21 +20,39 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define INLINED_MAX 64
+#include "symbol_frames.h"
+#include "symbol_table.h"
+
+struct question {
+	struct symbol_place place; /* first: question_of() */
+	struct symbol_frames frames;
+	int error;
+	bool answered; /* the two before are valid */
+};
+
+static struct question *question_of(struct symbol_place *place)
+{
+	_Static_assert(offsetof(struct question, place) == 0, "a question begins with its place");
+
+	return (struct question *)place;
+}
 
 struct file {
 	char *path;
 	uint8_t build_id[64];
 	size_t build_id_length;
-	int error; /* why there is no module, 0 */
+	bool opened; /* then the places are sorted and looked up */
+	int error;   /* why there is no module, 0 */
 	Dwfl *dwfl;
 	Dwfl_Module *module;
+	struct symbol_place **places; /* of questions */
+	size_t count, capacity;
 };
 
 struct symbolizer {
 	struct file *files;
 	size_t count, capacity;
-	char *(*demangle)(const char *name, char *buffer, size_t *length, int *status);
+	demangle_function *demangle;
 	void *library; /* of demangle */
 };
 
@@ -67,16 +84,27 @@ struct symbolizer *symbolizer_new(void)
 	return symbolizer;
 }
 
+static void question_free(struct question *question)
+{
+	symbol_frames_done(&question->frames);
+	free(question);
+}
+
 struct symbolizer *symbolizer_free(struct symbolizer *symbolizer)
 {
-	size_t i;
+	size_t i, k;
 
 	if (!symbolizer)
 		return NULL;
 	for (i = 0; i < symbolizer->count; i++) {
-		if (symbolizer->files[i].dwfl)
-			dwfl_end(symbolizer->files[i].dwfl);
-		free(symbolizer->files[i].path);
+		struct file *file = &symbolizer->files[i];
+
+		for (k = 0; k < file->count; k++)
+			question_free(question_of(file->places[k]));
+		free(file->places);
+		if (file->dwfl)
+			dwfl_end(file->dwfl);
+		free(file->path);
 	}
 	free(symbolizer->files);
 	if (symbolizer->library)
@@ -170,186 +198,136 @@ static struct file *file_get(struct symbolizer *symbolizer, const char *path,
 	if (length)
 		memcpy(file->build_id, build_id, length);
 	symbolizer->count++;
-	file->error = file_open(file);
 	return file;
 }
 
-static char *readable_name(struct symbolizer *symbolizer, const char *name)
+/* Room for one more is made first, so that adding cannot fail. */
+static struct question *question_new(struct file *file, uint64_t address)
 {
-	char *demangled = NULL;
-	int status;
+	struct question *question;
 
-	if (!name || !*name)
-		return NULL;
-	if (symbolizer->demangle && name[0] == '_' && name[1] == 'Z')
-		demangled = symbolizer->demangle(name, NULL, NULL, &status);
-	return demangled ? demangled : strdup(name);
-}
+	if (file->count == file->capacity) {
+		size_t capacity = file->capacity ? 2 * file->capacity : 16;
+		struct symbol_place **places;
 
-/*
- * The path as a reader wants it: compilers note the one they were given, often relative to the
- * build folder. "/./" and "/folder/.." are taken out by name alone, since the tree may not be on
- * this machine.
- */
-static char *tidy_path(const char *folder, const char *path)
-{
-	char *whole, *to;
-	const char *from;
-
-	if (!path || !*path)
-		return NULL;
-	if (*path == '/' || !folder || *folder != '/')
-		whole = strdup(path);
-	else if (asprintf(&whole, "%s/%s", folder, path) < 0)
-		whole = NULL;
-	if (!whole || *whole != '/')
-		return whole;
-	for (from = whole, to = whole; *from;) {
-		const char *end = strchrnul(from + 1, '/');
-		size_t length = (size_t)(end - from); /* with the slash before it */
-
-		if (length == 3 && !memcmp(from, "/..", 3)) {
-			while (to > whole && *--to != '/')
-				;
-		} else if (length > 1 && !(length == 2 && from[1] == '.')) {
-			memmove(to, from, length);
-			to += length;
-		}
-		from = end;
+		places = reallocarray(file->places, capacity, sizeof(places[0]));
+		if (!places)
+			return NULL;
+		file->places = places;
+		file->capacity = capacity;
 	}
-	*to = '\0';
-	return whole;
+	question = calloc(1, sizeof(*question));
+	if (question)
+		question->place.address = address;
+	return question;
 }
 
-/* A line of the source: file as the compiler noted it, and the folder it ran in. */
-struct place {
-	const char *folder, *file;
-	uint32_t line;
-};
-
-static struct symbol_frame *add(struct symbol_frames *frames, char *function,
-				const struct place *place)
+static int by_address(const void *left, const void *right)
 {
-	struct symbol_frame *frame;
+	const struct symbol_place *const *a = left, *const *b = right;
 
-	frame = reallocarray(frames->frames, frames->count + 1, sizeof(*frame));
-	if (!frame) {
-		free(function);
-		return NULL;
+	if ((*a)->address == (*b)->address)
+		return 0;
+	return (*a)->address < (*b)->address ? -1 : 1;
+}
+
+/* Opens the file, sorts what was announced and looks it up. */
+static int file_prepare(struct file *file)
+{
+	size_t i, kept = 0;
+
+	file->opened = true;
+	if (file->count)
+		qsort(file->places, file->count, sizeof(file->places[0]), by_address);
+	for (i = 0; i < file->count; i++) {
+		if (kept && file->places[kept - 1]->address == file->places[i]->address)
+			question_free(question_of(file->places[i]));
+		else
+			file->places[kept++] = file->places[i];
 	}
-	frames->frames = frame;
-	frame += frames->count++;
-	*frame = (struct symbol_frame){
-		.function = function,
-		.file = tidy_path(place->folder, place->file),
-		.line = place->line,
-		.function_offset = UINT64_MAX,
-	};
-	return frame;
+	file->count = kept;
+	file->error = file_open(file);
+	if (!file->error)
+		file->error = symbol_table_find(file->module, file->places, file->count);
+	return file->error;
 }
 
-static const char *die_name(Dwarf_Die *die)
+/* The question about this address, looked up. */
+static int question_get(struct file *file, uint64_t address, struct question **ret_question)
 {
-	Dwarf_Attribute attribute;
-	const char *name = NULL;
+	struct question *question;
+	struct symbol_place *place;
+	size_t from = symbol_place_index(file->places, file->count, address);
+	int error;
 
-	if (dwarf_attr_integrate(die, DW_AT_linkage_name, &attribute) ||
-	    dwarf_attr_integrate(die, DW_AT_MIPS_linkage_name, &attribute))
-		name = dwarf_formstring(&attribute);
-	return name ? name : dwarf_diename(die);
-}
-
-/* Where an inlined function was called. */
-static void call_place(Dwarf_Die *unit, Dwarf_Die *inlined, struct place *place)
-{
-	Dwarf_Attribute attribute;
-	Dwarf_Word value;
-	Dwarf_Files *files;
-	size_t count;
-
-	place->file = NULL;
-	place->line = 0;
-	if (!dwarf_formudata(dwarf_attr(inlined, DW_AT_call_line, &attribute), &value))
-		place->line = (uint32_t)value;
-	if (!dwarf_formudata(dwarf_attr(inlined, DW_AT_call_file, &attribute), &value) &&
-	    !dwarf_getsrcfiles(unit, &files, &count) && value < count)
-		place->file = dwarf_filesrc(files, value, NULL, NULL);
-}
-
-/* Frames from debug information; none where it has no function here. */
-static void add_debug_frames(struct symbolizer *symbolizer, Dwfl_Module *module, uint64_t address,
-			     struct place place, struct symbol_frames *frames)
-{
-	Dwarf_Die *unit, *scopes = NULL, innermost;
-	Dwarf_Addr bias;
-	int count, i;
-
-	unit = dwfl_module_addrdie(module, address, &bias);
-	if (!unit)
-		return;
-	count = dwarf_getscopes(unit, address - bias, &scopes);
-	if (count <= 0)
-		return;
-	/* Beyond an inlined function these scopes go on where it was written; asked again by entry
-	 * they go on where it was inlined. */
-	innermost = scopes[0];
-	free(scopes);
-	scopes = NULL;
-	count = dwarf_getscopes_die(&innermost, &scopes);
-	for (i = 0; i < count && frames->count < INLINED_MAX; i++) {
-		int tag = dwarf_tag(&scopes[i]);
-
-		if (tag != DW_TAG_inlined_subroutine && tag != DW_TAG_subprogram)
-			continue;
-		if (!add(frames, readable_name(symbolizer, die_name(&scopes[i])), &place) ||
-		    tag == DW_TAG_subprogram)
-			break;
-		call_place(unit, &scopes[i], &place);
+	if (from < file->count && file->places[from]->address == address) {
+		*ret_question = question_of(file->places[from]);
+		return 0;
 	}
-	free(scopes);
+	question = question_new(file, address);
+	if (!question)
+		return -ENOMEM;
+	place = &question->place;
+	error = symbol_table_find(file->module, &place, 1);
+	if (error) {
+		question_free(question);
+		return error;
+	}
+	memmove(&file->places[from + 1], &file->places[from],
+		(file->count - from) * sizeof(file->places[0]));
+	file->places[from] = place;
+	file->count++;
+	*ret_question = question;
+	return 0;
 }
 
-int symbolizer_frame(struct symbolizer *symbolizer, const char *path, const uint8_t *build_id,
-		     size_t build_id_length, uint64_t address, struct symbol_frames *ret_frames)
+int symbolizer_expect(struct symbolizer *symbolizer, const char *path, const uint8_t *build_id,
+		      size_t build_id_length, uint64_t address)
 {
-	struct symbol_frames frames = {NULL, 0};
-	struct place place = {NULL, NULL, 0};
-	const char *symbol;
-	struct symbol_frame *last;
+	struct question *question;
 	struct file *file;
-	Dwfl_Line *line;
-	GElf_Off offset = 0;
-	GElf_Sym entry;
-	int number = 0;
 
 	if (build_id_length > sizeof(file->build_id))
 		return -EINVAL;
 	file = file_get(symbolizer, path, build_id, build_id_length);
 	if (!file)
 		return -ENOMEM;
-	if (file->error)
-		return file->error;
-	line = dwfl_module_getsrc(file->module, address);
-	if (line) {
-		place.file = dwfl_lineinfo(line, NULL, &number, NULL, NULL, NULL);
-		place.folder = dwfl_line_comp_dir(line);
-		place.line = number > 0 ? (uint32_t)number : 0;
-	}
-	add_debug_frames(symbolizer, file->module, address, place, &frames);
-	symbol = dwfl_module_addrinfo(file->module, address, &offset, &entry, NULL, NULL, NULL);
-	/* Without a size it is only the nearest symbol before: good for assembly, wrong in a
-	 * stripped file a megabyte on. */
-	if (symbol && !entry.st_size && offset > 4096)
-		symbol = NULL;
-	if (!frames.count && (symbol || place.file))
-		add(&frames, readable_name(symbolizer, symbol), &place);
-	if (!frames.count)
-		return -ENODATA;
-	last = &frames.frames[frames.count - 1];
-	if (symbol)
-		last->function_offset = offset;
-	*ret_frames = frames;
+	if (file->opened)
+		return 0;
+	question = question_new(file, address);
+	if (!question)
+		return -ENOMEM;
+	file->places[file->count++] = &question->place;
 	return 0;
+}
+
+int symbolizer_frame(struct symbolizer *symbolizer, const char *path, const uint8_t *build_id,
+		     size_t build_id_length, uint64_t address,
+		     const struct symbol_frames **ret_frames)
+{
+	struct question *question;
+	struct file *file;
+	int error;
+
+	if (build_id_length > sizeof(file->build_id))
+		return -EINVAL;
+	file = file_get(symbolizer, path, build_id, build_id_length);
+	if (!file)
+		return -ENOMEM;
+	error = file->opened ? file->error : file_prepare(file);
+	if (error)
+		return error;
+	error = question_get(file, address, &question);
+	if (error)
+		return error;
+	if (!question->answered) {
+		question->error = symbol_frames_find(file->module, &question->place,
+						     symbolizer->demangle, &question->frames);
+		question->answered = true;
+	}
+	if (!question->error)
+		*ret_frames = &question->frames;
+	return question->error;
 }
 
 const char *symbolizer_error(int error)
@@ -364,16 +342,4 @@ const char *symbolizer_error(int error)
 	default:
 		return strerror(-error);
 	}
-}
-
-void symbol_frames_done(struct symbol_frames *frames)
-{
-	size_t i;
-
-	for (i = 0; i < frames->count; i++) {
-		free(frames->frames[i].function);
-		free(frames->frames[i].file);
-	}
-	free(frames->frames);
-	*frames = (struct symbol_frames){NULL, 0};
 }
