@@ -324,13 +324,14 @@ def part_overhead(suite):
 
 
 def write_results(suite):
+    """After each part, so that a run that is cut off leaves what it had; returns the section."""
     suite.results["counts"] = {"passed": suite.passed, "failed": suite.failed, "skipped": suite.skipped}
     with open(os.path.join(suite.out, "results.json"), "w", encoding="utf-8") as file:
         json.dump(suite.results, file, indent=1)
     text = section(suite.results)
     with open(os.path.join(suite.out, "results.md"), "w", encoding="utf-8") as file:
         file.write(text)
-    print(text)
+    return text
 
 
 def main():
@@ -352,8 +353,9 @@ def main():
             globals()[f"part_{part}"](suite)
         except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
             suite.say("FAIL", part, f"{type(error).__name__}: {error}")
+        write_results(suite)
     shutil.rmtree(os.path.join(suite.out, "triton-cache"), ignore_errors=True)
-    write_results(suite)
+    print(write_results(suite))
     print(f"{suite.passed} passed, {suite.failed} failed, {suite.skipped} skipped")
     return 1 if suite.failed else 0
 
