@@ -3,9 +3,9 @@
  * Driver: finds the loaded libcuda.so.1 and fills the table of its functions.
  *
  * Called by entry: from the constructor (a program linked with the driver has it mapped by then),
- * from the dlsym hook, and from a thread's first driver call. Relies on entry's real dlsym. It
- * never loads a driver, takes no lock of its own, and may run in several threads at once: all of
- * them store the same values.
+ * from the dlsym hook, and from a thread's first driver call. Relies on libc.h for the real dlsym.
+ * It never loads a driver, takes no lock of its own, and may run in several threads at once: all
+ * of them store the same values.
  */
 #include "driver/driver.h"
 
@@ -17,6 +17,7 @@
 
 #include "catalogue/catalogue.h"
 #include "driver/find.h"
+#include "libc.h"
 
 #define SONAME "libcuda.so"
 
@@ -155,7 +156,7 @@ bool driver_find(void)
 	if (!handle)
 		return false; /* unloaded meanwhile, or in another namespace */
 	for (uint32_t function = 0; function < FUNCTION_COUNT; function++) {
-		void *address = entry_real_dlsym(handle, function_names[function]);
+		void *address = libc_dlsym(handle, function_names[function]);
 
 		if (!address || (uintptr_t)address < search.start ||
 		    (uintptr_t)address >= search.end)

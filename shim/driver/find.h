@@ -26,7 +26,4 @@ bool driver_contains(const void *address);
 /* True if a file of this name is some libcuda. */
 bool driver_is_name(const char *path);
 
-/* Provided by entry: glibc's dlsym, past our own hook. Unit tests give their own. */
-void *entry_real_dlsym(void *handle, const char *name);
-
 #endif

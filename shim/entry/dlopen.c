@@ -10,6 +10,7 @@
 
 #include "entry/entry.h"
 #include "entry/hook.h"
+#include "libc.h"
 
 static void *real_dlopen, *real_dlmopen;
 
@@ -24,16 +25,16 @@ static void note(const char *how, const char *file)
 	errno = saved;
 }
 
-HOOK_EARLY struct hook_answer entry_dlopen(const char *file, int flags)
+LIBC_EARLY struct hook_answer entry_dlopen(const char *file, int flags)
 {
 	if (entry_unlikely(flags & RTLD_DEEPBIND) && file)
 		note("opened with RTLD_DEEPBIND, its calls may pass us by", file);
-	return (struct hook_answer){hook_real(&real_dlopen, "dlopen"), 1};
+	return (struct hook_answer){libc_function(&real_dlopen, "dlopen"), 1};
 }
 
-HOOK_EARLY struct hook_answer entry_dlmopen(long space, const char *file, int flags)
+LIBC_EARLY struct hook_answer entry_dlmopen(long space, const char *file, int flags)
 {
 	if (space != LM_ID_BASE && file)
 		note("opened in another namespace, its calls pass us by", file);
-	return (struct hook_answer){hook_real(&real_dlmopen, "dlmopen"), 1};
+	return (struct hook_answer){libc_function(&real_dlmopen, "dlmopen"), 1};
 }

@@ -2,7 +2,7 @@
 /*
  * dlsym: what the hook answers.
  *
- * Owns the way to glibc's own dlsym. Called by hooks_x86_64.S for every look-up of the process.
+ * Called by hooks_x86_64.S for every look-up of the process. Relies on libc.h for glibc's dlsym.
  * Names that are not the driver's cost a hash at most and go on to glibc by a jump; nothing here
  * allocates, locks, waits or calls into the C library for them. For the driver's names glibc is
  * asked first, with the program's own arguments, so that its answer, its error text and its
@@ -22,47 +22,9 @@
 #include "entry/entry.h"
 #include "entry/hook.h"
 #include "entry/names.h"
-
-typedef void *dlsym_function(void *handle, const char *name);
+#include "libc.h"
 
 void *dlsym(void *handle, const char *name) ENTRY_EXPORT;
-
-static void *real;
-
-/* In place of a function that the C library does not have. */
-static void *no_function(void)
-{
-	return NULL;
-}
-
-HOOK_EARLY void *hook_real(void **cache, const char *name)
-{
-	/* The base version of each processor that this may be built for, then later ones; see
-	 * glibc's abilists. */
-	static const char *const versions[] = {"GLIBC_2.34", "GLIBC_2.2.5", "GLIBC_2.17",
-					       "GLIBC_2.0",  "GLIBC_2.3.4", "GLIBC_2.27",
-					       "GLIBC_2.36"};
-	void *found = __atomic_load_n(cache, __ATOMIC_RELAXED);
-
-	if (entry_likely(found))
-		return found;
-	for (size_t i = 0; !found && i < sizeof(versions) / sizeof(versions[0]); i++)
-		found = dlvsym(RTLD_NEXT, name, versions[i]);
-	if (!found)
-		return (void *)no_function;
-	__atomic_store_n(cache, found, __ATOMIC_RELAXED);
-	return found;
-}
-
-static void *real_dlsym(void)
-{
-	return hook_real(&real, "dlsym");
-}
-
-void *entry_real_dlsym(void *handle, const char *name)
-{
-	return ((dlsym_function *)real_dlsym())(handle, name);
-}
 
 /* The start of the object an address lies in; NULL if in none. */
 static const void *object_of(const void *address)
@@ -105,7 +67,7 @@ static void *in_group_of(const void *caller, const char *name)
 		return NULL;
 	handle = dlopen(map->l_name, RTLD_LAZY | RTLD_NOLOAD);
 	if (handle) {
-		address = entry_real_dlsym(handle, name);
+		address = libc_dlsym(handle, name);
 		dlclose(handle);
 	}
 	return address;
@@ -119,17 +81,17 @@ static void *honest_answer(void *handle, const char *name, const void *caller)
 	if (handle == RTLD_NEXT) {
 		/* The next object behind us that has it. Right for a caller before us; for one
 		 * behind us only if that object is behind it too. */
-		return entry_real_dlsym(RTLD_NEXT, name);
+		return libc_dlsym(RTLD_NEXT, name);
 	}
-	address = entry_real_dlsym(handle, name);
+	address = libc_dlsym(handle, name);
 	if (!is_ours(address))
 		return address;
 	/* RTLD_DEFAULT, the main program's handle, or our own. */
-	address = entry_real_dlsym(RTLD_NEXT, name);
+	address = libc_dlsym(RTLD_NEXT, name);
 	if (!address && handle == RTLD_DEFAULT && driver_find())
 		address = in_group_of(caller, name);
 	if (!address)
-		address = entry_real_dlsym(RTLD_NEXT, name); /* leaves the right error text */
+		address = libc_dlsym(RTLD_NEXT, name); /* leaves the right error text */
 	return address;
 }
 
@@ -139,9 +101,9 @@ static struct hook_answer answer_dlsym(void *handle)
 	void *address;
 
 	if (handle == RTLD_NEXT)
-		return (struct hook_answer){real_dlsym(), 1};
-	address = entry_real_dlsym(handle, "dlsym");
-	if (address == real_dlsym() && !entry_off)
+		return (struct hook_answer){libc_dlsym_address(), 1};
+	address = libc_dlsym(handle, "dlsym");
+	if (address == libc_dlsym_address() && !entry_off)
 		address = (void *)dlsym;
 	return (struct hook_answer){address, 0};
 }
@@ -158,7 +120,7 @@ static void note_second_driver(const void *address)
 static struct hook_answer answer_driver_name(void *handle, const char *name, const void *caller,
 					     int function)
 {
-	const struct hook_answer untouched = {real_dlsym(), 1};
+	const struct hook_answer untouched = {libc_dlsym_address(), 1};
 	int saved = errno;
 	void *address;
 
@@ -171,7 +133,7 @@ static struct hook_answer answer_driver_name(void *handle, const char *name, con
 	if (function < 0 && handle == RTLD_NEXT)
 		return untouched;
 	if (handle == RTLD_NEXT && comes_after(caller, entry_wrappers)) {
-		address = entry_real_dlsym(RTLD_NEXT, name);
+		address = libc_dlsym(RTLD_NEXT, name);
 		if (!address || !comes_after(address, caller))
 			return untouched; /* another interposer behind us: its own next is none of
 					     ours */
@@ -187,7 +149,7 @@ static struct hook_answer answer_driver_name(void *handle, const char *name, con
 	return (struct hook_answer){address, 0};
 }
 
-HOOK_EARLY struct hook_answer entry_dlsym(void *handle, const char *name, const void *caller)
+LIBC_EARLY struct hook_answer entry_dlsym(void *handle, const char *name, const void *caller)
 {
 	int function = entry_function(name);
 
@@ -195,5 +157,5 @@ HOOK_EARLY struct hook_answer entry_dlsym(void *handle, const char *name, const 
 		return answer_driver_name(handle, name, caller, function);
 	if (entry_unlikely(name && entry_same_name(name, "dlsym")))
 		return answer_dlsym(handle);
-	return (struct hook_answer){hook_real(&real, "dlsym"), 1};
+	return (struct hook_answer){libc_dlsym_address(), 1};
 }

@@ -19,7 +19,7 @@
 uint64_t *entry_thunk_counters;
 
 /* FNV-1a, 32 bits; wrappers.py computes the same. */
-HOOK_EARLY static uint32_t hash_name(const char *name)
+LIBC_EARLY static uint32_t hash_name(const char *name)
 {
 	uint32_t hash = 2166136261u;
 
@@ -28,7 +28,7 @@ HOOK_EARLY static uint32_t hash_name(const char *name)
 	return hash;
 }
 
-HOOK_EARLY int entry_function(const char *name)
+LIBC_EARLY int entry_function(const char *name)
 {
 	if (!name || name[0] != 'c' || name[1] != 'u')
 		return -1;
@@ -39,7 +39,7 @@ HOOK_EARLY int entry_function(const char *name)
 	return -1;
 }
 
-HOOK_EARLY bool entry_looks_like_driver_name(const char *name)
+LIBC_EARLY bool entry_looks_like_driver_name(const char *name)
 {
 	return name && name[0] == 'c' && name[1] == 'u' && name[2] >= 'A' && name[2] <= 'Z';
 }

@@ -7,11 +7,11 @@
 
 #include <stdbool.h>
 
-#include "entry/hook.h"
+#include "libc.h"
 
 /* strcmp() may be a sanitizer's, which is looking its own functions up by dlsym at this moment and
  * cannot be called yet. */
-HOOK_EARLY static inline bool entry_same_name(const char *a, const char *b)
+LIBC_EARLY static inline bool entry_same_name(const char *a, const char *b)
 {
 	for (; *a && *a == *b; a++, b++)
 		;
