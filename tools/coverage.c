@@ -56,7 +56,7 @@ const char *coverage_table_name(const char *id)
 }
 
 /* A thunk counts its calls: having been handed out proves nothing as long as nobody called it. */
-static bool is_counted(const struct report *report, const char *name)
+static const struct report_function *find_counted(const struct report *report, const char *name)
 {
 	for (size_t low = 0, high = report->functions.count; low < high;) {
 		size_t middle = low + (high - low) / 2;
@@ -64,13 +64,13 @@ static bool is_counted(const struct report *report, const char *name)
 		int order = strcmp(name, function->name);
 
 		if (!order)
-			return true;
+			return function;
 		if (order < 0)
 			high = middle;
 		else
 			low = middle + 1;
 	}
-	return false;
+	return NULL;
 }
 
 /* In a child forked after cuInit the driver refuses every call, so none of them waits. */
@@ -79,9 +79,10 @@ static bool is_harmless_pass(const char *text)
 	return !strncmp(text, "forked after cuInit", strlen("forked after cuInit"));
 }
 
-bool coverage_is_idle_handout(const struct report *report, const struct report_note *note)
+const struct report_function *coverage_counted_handout(const struct report *report,
+						       const struct report_note *note)
 {
-	return note->code == NOTE_UNWRAPPED_HANDED_OUT && is_counted(report, note->text);
+	return note->code == NOTE_UNWRAPPED_HANDED_OUT ? find_counted(report, note->text) : NULL;
 }
 
 static void find_in_notes(struct report *report)
@@ -92,7 +93,7 @@ static void find_in_notes(struct report *report)
 
 		switch (note->code) {
 		case NOTE_UNWRAPPED_HANDED_OUT:
-			if (!is_counted(report, note->text))
+			if (!find_counted(report, note->text))
 				why = "a function without wrapper was handed out";
 			break;
 		case NOTE_EXPORT_TABLE:

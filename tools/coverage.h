@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 struct report;
+struct report_function;
 struct report_note;
 
 /* Fills report->reasons from everything else in it; called once, by report_finish(). */
@@ -16,7 +17,8 @@ void coverage_find_reasons(struct report *report);
  * NOTE_EXPORT_TABLE. */
 const char *coverage_table_name(const char *id);
 
-/* The note tells of a function that was handed out without wrapper, but whose calls are counted. */
-bool coverage_is_idle_handout(const struct report *report, const struct report_note *note);
+/* The note tells of a function that was handed out without wrapper, but whose calls are counted: that function; else NULL. */
+const struct report_function *coverage_counted_handout(const struct report *report,
+						       const struct report_note *note);
 
 #endif

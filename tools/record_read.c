@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <sys/stat.h>
 
 #include "memory.h"
@@ -79,7 +80,7 @@ static struct record_list *place(struct record_file *file, const struct record *
 		*ret_need = sizeof(struct record_function);
 		return &file->functions;
 	case RECORD_RULE:
-		*ret_need = sizeof(struct record_rule);
+		*ret_need = offsetof(struct record_rule, flags);
 		return &file->rules;
 	case RECORD_COUNTERS:
 	case RECORD_THUNKS: {

@@ -82,6 +82,7 @@ struct report_sync {
 	const char *rule, *function, *cause; /* never NULL */
 	uint32_t class;                      /* enum wait_class */
 	bool allowed;
+	bool own_cost; /* the calls' own work, not a wait; class is implicit */
 	uint64_t count, blocked_ns, blocked_max, call_ns, bytes;
 	uint64_t idle_count[IDLE_DEFAULT + 1];            /* calls by enum idle_basis */
 	struct report_list uses, memory, waited, regions; /* by blocked time once finished */
@@ -122,6 +123,7 @@ struct report {
 	struct report_list blind;     /* char *: what `run` saw before the start */
 	uint64_t calls, unwrapped, wall_ns;
 	uint64_t implicit_ns; /* outside allowed scopes */
+	uint64_t own_cost_ns; /* the part of it that is the calls' own work */
 	uint64_t allowed_ns;  /* implicit, inside them */
 	uint64_t explicit_ns;
 	struct symbolizer *symbolizer; /* NULL until the first frame is asked for */

@@ -101,6 +101,14 @@ static struct report_sync sync_key(const struct record_file *file, const struct 
 	};
 }
 
+static bool is_own_cost(const struct record_file *file, const struct record_wait *wait)
+{
+	const struct record_rule *rule = (const void *)record_find(&file->rules, wait->rule);
+
+	return rule && rule->head.size >= sizeof(*rule) && rule->class == WAIT_IMPLICIT &&
+	       rule->flags & RECORD_RULE_OWN_COST;
+}
+
 static void add_wait(struct report *report, struct report_process *process,
 		     const struct record_wait *wait)
 {
@@ -116,6 +124,7 @@ static void add_wait(struct report *report, struct report_process *process,
 		return; /* published, first finding not added yet */
 	key = sync_key(file, wait);
 	sync = report_list_find_or_add(&report->syncs, &key, sizeof(key), report_sync_identity);
+	sync->own_cost |= is_own_cost(file, wait);
 	add(&sync->count, wait->count);
 	add(&sync->blocked_ns, wait->blocked_ns);
 	raise_to(&sync->blocked_max, wait->blocked_max);
@@ -128,6 +137,8 @@ static void add_wait(struct report *report, struct report_process *process,
 	} else if (key.class == WAIT_IMPLICIT) {
 		add(&process->implicit_ns, wait->blocked_ns);
 		add(&report->implicit_ns, wait->blocked_ns);
+		if (sync->own_cost)
+			add(&report->own_cost_ns, wait->blocked_ns);
 	} else if (key.class == WAIT_EXPLICIT) {
 		add(&report->explicit_ns, wait->blocked_ns);
 	}

@@ -302,6 +302,7 @@ static json_t *syncs_json(struct report *report)
 		set(item, "function", string(sync->function));
 		set(item, "class", string(report_class(sync->class)));
 		set(item, "cause", string(sync->cause));
+		set(item, "own_cost", boolean(sync->own_cost));
 		set(item, "allowed", boolean(sync->allowed));
 		set(item, "count", integer(sync->count));
 		set(item, "blocked_ns", integer(sync->blocked_ns));
@@ -382,6 +383,7 @@ json_t *report_json(struct report *report)
 	set(object, "version", string(SLIPSTREAM_VERSION));
 	set(object, "wall_ns", integer(report->wall_ns));
 	set(object, "implicit_blocked_ns", integer(report->implicit_ns));
+	set(object, "own_cost_ns", integer(report->own_cost_ns));
 	set(object, "allowed_blocked_ns", integer(report->allowed_ns));
 	set(object, "explicit_blocked_ns", integer(report->explicit_ns));
 	set(object, "calls", calls_json(report));

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * Report, text: what a person wants to see first comes first. Implicit synchronizations ranked by
- * blocked time, then device-side serialization, then explicit waits, then coverage. Called by
+ * blocked time, then calls that were slow by their own work, then device-side serialization, then
+ * explicit waits, then coverage. Called by
  * report_output_write().
  */
 #include <inttypes.h>
@@ -19,9 +20,16 @@ static size_t at_most(const struct lines *lines, size_t count, size_t most)
 	return lines->style->limit && count > most ? most : count;
 }
 
-static bool is_in(const struct report_sync *sync, uint32_t class, bool allowed)
+/* What one section holds. */
+struct part {
+	uint32_t class;
+	bool own_cost, allowed;
+};
+
+static bool is_in(const struct report_sync *sync, const struct part *part)
 {
-	return sync->class == class && sync->allowed == allowed;
+	return sync->class == part->class && sync->own_cost == part->own_cost &&
+	       sync->allowed == part->allowed;
 }
 
 /* "4 calls, 8.30 ms"; where the host was not blocked, without the time. */
@@ -194,15 +202,15 @@ static void add_sync(const struct lines *lines, struct report *report, size_t ra
 	add_idle(lines, sync);
 }
 
-static void add_section_by_rule(const struct lines *lines, struct report *report, uint32_t class,
-				bool allowed, size_t count)
+static void add_section_by_rule(const struct lines *lines, struct report *report,
+				const struct part *part, size_t count)
 {
 	size_t shown = at_most(lines, count, lines->style->limit), rank = 0;
 
 	for (size_t i = 0; i < report->syncs.count && rank < shown; i++) {
 		const struct report_sync *sync = report->syncs.items[i];
 
-		if (is_in(sync, class, allowed))
+		if (is_in(sync, part))
 			add_sync(lines, report, ++rank, sync);
 	}
 	lines_add_more(lines, "  ", shown, count, "line");
@@ -267,7 +275,7 @@ static size_t groups_fold(struct group *groups, size_t count)
 }
 
 static void add_group(const struct lines *lines, struct report *report, size_t rank,
-		      const struct group *group, uint32_t class, bool allowed)
+		      const struct group *group, const struct part *part)
 {
 	_cleanup_free_ char *what = NULL;
 
@@ -278,7 +286,7 @@ static void add_group(const struct lines *lines, struct report *report, size_t r
 	else
 		what = memory_copy("unknown site");
 	add_figures(lines, report, rank, group->blocked_ns, group->blocked_max, group->count,
-		    class != WAIT_DEVICE, what);
+		    part->class != WAIT_DEVICE, what);
 	if (group->site)
 		lines_add_site(lines, report, group->site, "        ",
 			       lines->style->limit ? DEPTH_SHOWN : 0);
@@ -288,7 +296,7 @@ static void add_group(const struct lines *lines, struct report *report, size_t r
 		_cleanup_free_ char *rule = text_printable(sync->rule, false);
 		_cleanup_free_ char *function = text_printable(sync->function, false);
 
-		if (!is_in(sync, class, allowed) ||
+		if (!is_in(sync, part) ||
 		    (group->function && strcmp(group->function, sync->function)))
 			continue;
 		if (group->function) {
@@ -311,8 +319,8 @@ static void add_group(const struct lines *lines, struct report *report, size_t r
 	}
 }
 
-static void add_section_grouped(const struct lines *lines, struct report *report, uint32_t class,
-				bool allowed)
+static void add_section_grouped(const struct lines *lines, struct report *report,
+				const struct part *part)
 {
 	_cleanup_free_ struct group *groups = NULL;
 	bool by_function = lines->style->by == REPORT_BY_FUNCTION;
@@ -321,7 +329,7 @@ static void add_section_grouped(const struct lines *lines, struct report *report
 	for (size_t i = 0; i < report->syncs.count; i++) {
 		const struct report_sync *sync = report->syncs.items[i];
 
-		if (!is_in(sync, class, allowed))
+		if (!is_in(sync, part))
 			continue;
 		for (size_t k = 0; k < sync->uses.count; k++) {
 			const struct report_use *use = sync->uses.items[k];
@@ -345,17 +353,17 @@ static void add_section_grouped(const struct lines *lines, struct report *report
 	}
 	shown = at_most(lines, count, lines->style->limit);
 	for (size_t i = 0; i < shown; i++)
-		add_group(lines, report, i + 1, &groups[i], class, allowed);
+		add_group(lines, report, i + 1, &groups[i], part);
 	lines_add_more(lines, "  ", shown, count, "line");
 }
 
-static void add_section(const struct lines *lines, struct report *report, uint32_t class,
-			bool allowed, const char *heading, const char *if_none)
+static void add_section(const struct lines *lines, struct report *report, const struct part *part,
+			const char *heading, const char *if_none)
 {
 	size_t count = 0;
 
 	for (size_t i = 0; i < report->syncs.count; i++)
-		count += is_in(report->syncs.items[i], class, allowed);
+		count += is_in(report->syncs.items[i], part);
 	if (!count && !if_none)
 		return;
 	lines_add(lines, LINE_PLAIN, "%s", "");
@@ -364,24 +372,35 @@ static void add_section(const struct lines *lines, struct report *report, uint32
 		lines_add(lines, LINE_PLAIN, "  %s", if_none);
 		return;
 	}
-	add_columns(lines, class != WAIT_DEVICE);
+	add_columns(lines, part->class != WAIT_DEVICE);
 	if (lines->style->by == REPORT_BY_RULE)
-		add_section_by_rule(lines, report, class, allowed, count);
+		add_section_by_rule(lines, report, part, count);
 	else
-		add_section_grouped(lines, report, class, allowed);
+		add_section_grouped(lines, report, part);
 }
 
-static void add_summary(const struct lines *lines, const struct report *report)
+static uint64_t count_calls(const struct report *report, const struct part *part)
 {
-	char blocked[TEXT_FIGURE], share[TEXT_FIGURE], wall[TEXT_FIGURE];
 	uint64_t count = 0;
 
 	for (size_t i = 0; i < report->syncs.count; i++) {
 		const struct report_sync *sync = report->syncs.items[i];
 
-		if (is_in(sync, WAIT_IMPLICIT, false))
-			count += sync->count;
+		if (is_in(sync, part) && __builtin_add_overflow(count, sync->count, &count))
+			count = UINT64_MAX;
 	}
+	return count;
+}
+
+/* Waits and slow calls apart: only the former go away when the program orders its work otherwise. */
+static void add_summary(const struct lines *lines, const struct report *report)
+{
+	static const struct part waits = {.class = WAIT_IMPLICIT};
+	static const struct part slow = {.class = WAIT_IMPLICIT, .own_cost = true};
+	char blocked[TEXT_FIGURE], share[TEXT_FIGURE], wall[TEXT_FIGURE];
+	uint64_t waits_ns = report->implicit_ns - report->own_cost_ns;
+	uint64_t count = count_calls(report, &waits);
+
 	if (!report->calls)
 		lines_add(lines, LINE_STRONG, "slipstream: no call of the CUDA driver was seen");
 	else
@@ -389,9 +408,16 @@ static void add_summary(const struct lines *lines, const struct report *report)
 			  "slipstream: %" PRIu64
 			  " implicit synchronization%s blocked the program for %s"
 			  " (%s of %s)",
-			  count, plural(count), text_ns(report->implicit_ns, blocked),
-			  text_share(report->implicit_ns, report->wall_ns, share),
+			  count, plural(count), text_ns(waits_ns, blocked),
+			  text_share(waits_ns, report->wall_ns, share),
 			  text_ns(report->wall_ns, wall));
+	count = count_calls(report, &slow);
+	if (count)
+		lines_add(lines, LINE_STRONG,
+			  "slipstream: %" PRIu64 " call%s slow by %s own work took %s (%s)", count,
+			  plural(count), count == 1 ? "its" : "their",
+			  text_ns(report->own_cost_ns, blocked),
+			  text_share(report->own_cost_ns, report->wall_ns, share));
 	if (report->reasons.count)
 		lines_add(lines, LINE_WARNING,
 			  "slipstream: inconclusive, there may be more (%zu reason%s below)",
@@ -400,23 +426,33 @@ static void add_summary(const struct lines *lines, const struct report *report)
 
 void report_write_text(struct report *report, const struct report_style *style, FILE *out)
 {
+	static const struct {
+		struct part part;
+		const char *heading, *if_none;
+	} sections[] = {
+		{{WAIT_IMPLICIT, false, false}, "IMPLICIT SYNCHRONIZATIONS", "none seen"},
+		{{WAIT_IMPLICIT, false, true},
+		 "IMPLICIT SYNCHRONIZATIONS IN AN ALLOWED SCOPE",
+		 NULL},
+		{{WAIT_IMPLICIT, true, false},
+		 "SLOW CALLS (the call's own work blocked the host: loading, pinning, creating)",
+		 NULL},
+		{{WAIT_IMPLICIT, true, true}, "SLOW CALLS IN AN ALLOWED SCOPE", NULL},
+		{{WAIT_DEVICE, false, false},
+		 "DEVICE SERIALIZATION (the host was not blocked)",
+		 NULL},
+		{{WAIT_DEVICE, false, true}, "DEVICE SERIALIZATION IN AN ALLOWED SCOPE", NULL},
+		{{WAIT_EXPLICIT, false, false}, "EXPLICIT SYNCHRONIZATIONS", NULL},
+		{{WAIT_EXPLICIT, false, true},
+		 "EXPLICIT SYNCHRONIZATIONS IN AN ALLOWED SCOPE",
+		 NULL},
+	};
 	struct lines lines = {.out = out, .style = style};
 
 	add_summary(&lines, report);
-	if (report->calls) {
-		add_section(&lines, report, WAIT_IMPLICIT, false, "IMPLICIT SYNCHRONIZATIONS",
-			    "none seen");
-		add_section(&lines, report, WAIT_IMPLICIT, true,
-			    "IMPLICIT SYNCHRONIZATIONS IN AN ALLOWED SCOPE", NULL);
-		add_section(&lines, report, WAIT_DEVICE, false,
-			    "DEVICE SERIALIZATION (the host was not blocked)", NULL);
-		add_section(&lines, report, WAIT_DEVICE, true,
-			    "DEVICE SERIALIZATION IN AN ALLOWED SCOPE", NULL);
-		add_section(&lines, report, WAIT_EXPLICIT, false, "EXPLICIT SYNCHRONIZATIONS",
-			    NULL);
-		add_section(&lines, report, WAIT_EXPLICIT, true,
-			    "EXPLICIT SYNCHRONIZATIONS IN AN ALLOWED SCOPE", NULL);
-	}
+	for (size_t i = 0; report->calls && i < ARRAY_SIZE(sections); i++)
+		add_section(&lines, report, &sections[i].part, sections[i].heading,
+			    sections[i].if_none);
 	lines_add_coverage(&lines, report);
 	lines_add_processes(&lines, report);
 }

@@ -70,18 +70,44 @@ static void add_note(const struct lines *lines, const struct report_note *note)
 		  table ? " (" : "", table ? table : "", table ? ")" : "", note->count);
 }
 
-/* A CUDA runtime asks for dozens of graphics functions at its start: one line for all of those. */
+#define NAMES_SHOWN 4
+
+/* A CUDA runtime asks for dozens of graphics functions at its start: one line for all of those that nobody called. */
+static void add_idle_handouts(const struct lines *lines, const struct report *report)
+{
+	_cleanup_free_ char *names = memory_copy("");
+	size_t count = 0;
+
+	for (size_t i = 0; i < report->notes.count; i++) {
+		const struct report_function *function =
+			coverage_counted_handout(report, report->notes.items[i]);
+		_cleanup_free_ char *name = NULL;
+		char *longer;
+
+		if (!function || function->calls)
+			continue; /* the called ones are listed already, with their counts */
+		if (++count > NAMES_SHOWN)
+			continue;
+		name = text_printable(function->name, false);
+		longer = memory_format("%s%s%s", names, count > 1 ? ", " : "", name);
+		free(names);
+		names = longer;
+	}
+	if (count)
+		lines_add(lines, LINE_PLAIN,
+			  "  %zu function%s without wrapper handed out, none called: %s%s", count,
+			  plural(count), names, count > NAMES_SHOWN ? ", ..." : "");
+}
+
 static void add_notes(const struct lines *lines, const struct report *report)
 {
-	size_t limit = lines->style->limit, shown = 0, all = 0, counted = 0;
+	size_t limit = lines->style->limit, shown = 0, all = 0;
 
 	for (size_t i = 0; i < report->notes.count; i++) {
 		const struct report_note *note = report->notes.items[i];
 
-		if (limit && coverage_is_idle_handout(report, note)) {
-			counted++;
+		if (limit && coverage_counted_handout(report, note))
 			continue;
-		}
 		all++;
 		if (limit && shown == limit)
 			continue;
@@ -89,10 +115,8 @@ static void add_notes(const struct lines *lines, const struct report *report)
 		shown++;
 	}
 	lines_add_more(lines, "  ", shown, all, "note");
-	if (counted)
-		lines_add(lines, LINE_PLAIN,
-			  "  handed out without wrapper, their calls being counted: %zu function%s",
-			  counted, plural(counted));
+	if (limit)
+		add_idle_handouts(lines, report);
 }
 
 /* One line: what is known to be the reason, or the likely ones. */

@@ -97,12 +97,18 @@ struct record_function {
 	uint32_t handed_out; /* live: times the program got its address (dlsym, cuGetProcAddress) */
 };
 
+enum record_rule_flag {
+	RECORD_RULE_OWN_COST = 1 << 0, /* the call's own work took long: the finding is its whole duration, no wait */
+};
+
 struct record_rule {
 	struct record head;
 	uint32_t number;
 	uint32_t slug;  /* string id */
 	uint32_t cause; /* string id: a few words */
 	uint32_t class; /* enum wait_class */
+	uint32_t flags; /* enum record_rule_flag; early writers end before it: look at head.size */
+	uint32_t padding;
 };
 
 enum wait_class {

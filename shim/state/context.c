@@ -15,7 +15,7 @@
 #include "state/state.h"
 
 #define CONTEXT_MAX 4096
-#define OWN_IDS	    (UINT64_C(1) << 48) /* above any id a driver gives */
+#define OWN_IDS     (UINT64_C(1) << 48) /* above any id a driver gives */
 
 static bool is_current(const void *value, uint64_t hash);
 
@@ -86,12 +86,15 @@ static struct state_context *find_or_add(uint64_t key, bool is_handle, bool curr
 {
 	struct state_context *context = find(key);
 	CUdevice device = -1;
+	unsigned int flags = 0;
 
 	if (context)
 		return context;
-	/* Only for a context of our own to be told apart at a primary reset; a plain getter. */
+	/* To tell contexts apart at a primary reset, and for the flags of one that was made out of sight; plain getters. */
 	if (current && driver.cuCtxGetDevice && driver.cuCtxGetDevice(&device) != CUDA_SUCCESS)
 		device = -1;
+	if (current && driver.cuCtxGetFlags && driver.cuCtxGetFlags(&flags) != CUDA_SUCCESS)
+		flags = 0;
 	if (!lock_take(&state_lock))
 		return NULL;
 	context = find(key);
@@ -99,6 +102,8 @@ static struct state_context *find_or_add(uint64_t key, bool is_handle, bool curr
 		context = add(key, is_handle, device);
 		if (!context)
 			state_lost("contexts");
+		else if (flags & CU_CTX_SYNC_MEMOPS)
+			STATE_STORE(&context->sync_memops, 1);
 	}
 	lock_give(&state_lock);
 	return context;
@@ -173,6 +178,19 @@ static void retire(struct state_context *context)
 	stream_retire_context(context);
 	STATE_STORE(&context->handle, 0);
 	__atomic_store_n(&context->id, 0, __ATOMIC_RELEASE);
+}
+
+void state_context_flags(struct call *call, CUcontext handle, unsigned int flags)
+{
+	struct state_context *context;
+	bool is_handle;
+	uint64_t key;
+
+	if (!(flags & CU_CTX_SYNC_MEMOPS) || !handle || !ask(handle, &key, &is_handle))
+		return;
+	context = find_or_add(key, is_handle, false);
+	if (context)
+		STATE_STORE(&context->sync_memops, 1);
 }
 
 void state_context_destroying(struct call *call, CUcontext handle)

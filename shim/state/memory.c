@@ -13,11 +13,12 @@
 #include <string.h>
 
 #include "catalogue/catalogue.h"
+#include "driver/driver.h"
 #include "emit/emit.h"
 #include "state/internal.h"
 #include "state/state.h"
 
-#define CHUNK	   128
+#define CHUNK      128
 #define CHUNKS_MAX 16384
 
 enum range_flag { RANGE_SYNC_MEMOPS = 1 << 0 };
@@ -208,6 +209,16 @@ void state_allocated(struct call *call, enum memory_kind kind, uint64_t address,
 void state_host_registered(struct call *call, const void *address, uint64_t bytes)
 {
 	state_allocated(call, MEMORY_REGISTERED, (uintptr_t)address, bytes);
+}
+
+void state_mapped(struct call *call, enum memory_kind kind, uint64_t address)
+{
+	CUdeviceptr base = 0;
+	size_t size = 0;
+
+	if (address && driver.cuMemGetAddressRange_v2 &&
+	    driver.cuMemGetAddressRange_v2(&base, &size, address) == CUDA_SUCCESS)
+		state_allocated(call, kind, base, size);
 }
 
 void state_freeing(struct call *call, uint64_t address)

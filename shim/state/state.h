@@ -16,11 +16,14 @@
 #include "call.h"
 
 /* Every classified call. state_after() must follow state_before() whatever the result: it settles what the hooks began. */
-void state_before(struct call *call);                 /* resolve context, stream, operands, pending snapshot */
-void state_after(struct call *call, CUresult result); /* number the submission; advance completion by what the rule proves */
+/* Resolves context, stream, operands; takes the snapshot of what is pending. */
+void state_before(struct call *call);
+/* Numbers the submission; advances completion by what the rule proves. */
+void state_after(struct call *call, CUresult result);
 
 /* Contexts. A context is known by its id (cuCtxGetId); handles come back with new ids. */
 void state_context_created(struct call *call, CUcontext context);
+void state_context_flags(struct call *call, CUcontext context, unsigned int flags); /* as it was created with */
 void state_context_destroying(struct call *call, CUcontext context);
 void state_primary_resetting(struct call *call, CUdevice device);
 
@@ -42,13 +45,18 @@ void state_event_waited(struct call *call, CUevent event); /* cuStreamWaitEvent 
 void state_event_foreign(struct call *call, CUevent event);
 
 /* What the host has observed: `result` hooks; only CUDA_SUCCESS proves anything. */
-void state_stream_observed(struct call *call, CUresult result);  /* synchronize or query of call->stream */
-void state_event_observed(struct call *call, CUresult result);   /* synchronize or query of call->subject */
-void state_context_observed(struct call *call, CUresult result); /* cuCtxSynchronize */
+/* Synchronize or query of call->stream. */
+void state_stream_observed(struct call *call, CUresult result);
+/* Synchronize or query of call->subject. */
+void state_event_observed(struct call *call, CUresult result);
+/* cuCtxSynchronize. */
+void state_context_observed(struct call *call, CUresult result);
 
 /* Memory. Freeing takes the range out before the real call, since its address may be handed out again before that
  * call returns here; `freed` puts it back when the driver refused. */
 void state_allocated(struct call *call, enum memory_kind kind, uint64_t address, uint64_t bytes);
+/* Of a size that the call does not say (another process's block): asks the driver for its range, a plain getter. */
+void state_mapped(struct call *call, enum memory_kind kind, uint64_t address);
 void state_freeing(struct call *call, uint64_t address);
 void state_freed(struct call *call, CUresult result);
 void state_host_registered(struct call *call, const void *address, uint64_t bytes);
@@ -78,10 +86,19 @@ void state_thread_exit(void);
 /* Do the streams of `pending` lie in this scope (enum catalogue_scope) of the call? */
 bool state_in_scope(const struct call *call, const struct state_stream *stream, unsigned int scope);
 
+/*
+ * For calls that no rule explains, after the real call (any.c): streams of any context with work not known complete, at most `most`
+ * of them. What another thread submitted meanwhile is among them.
+ */
+uint32_t state_pending_anywhere(struct call_pending *ret_pending, uint32_t most);
+/* Operations of the call's stream that were not known complete when it began; for rules (BACKLOG). */
+uint64_t state_backlog(const struct call *call);
+
 /* For emit: what a candidate is called. */
 struct emit_candidate;
 void state_candidate(const struct call_pending *pending, struct emit_candidate *ret_candidate);
-uint32_t state_stream_kind(const struct state_stream *stream); /* enum stream_kind; NULL: STREAM_UNKNOWN */
+/* enum stream_kind; NULL: STREAM_UNKNOWN. */
+uint32_t state_stream_kind(const struct state_stream *stream);
 uint64_t state_context_id(const struct state_context *context);
 
 #endif

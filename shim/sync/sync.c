@@ -4,15 +4,21 @@
  * state's hooks. Relies on the snapshot that state_before() took, on the catalogue's rules, on
  * idle.h for the call's own cost, and on site.h for where it was called.
  *
- * A call gets at most one host finding and, where there is none, at most one device finding:
+ * A call gets at most one host finding and, where there is none or only the last kind, at most one device finding:
  *
  *	explicit	always; blocked is what the call took beyond its idle cost
- *	implicit	the first rule of the row whose condition holds and in whose scope work was
- *			pending, if the call was blocked for longer than the threshold
- *	the same rule	without candidates, if nothing pending was known but the call took long
- *			all the same: the work may be another process's, or one the shim cannot see
- *	observed-unknown  no rule of the row has to do with it, and the call took long
+ *	implicit	the first rule of the row whose condition holds, in whose scope work was pending, and whose wait stands out
+ *			from the call's own cost (stands_out)
+ *	own cost	rules about the call's own work (pinning, loading): the whole duration, above the rule's minimum. A row may
+ *			have one behind a rule that waits: it tells what is slow with nothing to wait for
+ *	the same rule	without candidates: its condition holds, but no work is known in its scope, so the work may be another
+ *			process's, or one the shim cannot see. Much stricter (stands_out_alone)
+ *	observed-unknown  no rule of the row has to do with it; as strict, with everything that is pending as candidates
  *	device		the call's operation is the first to be ordered behind work of other streams
+ *
+ * What "stands out" means depends on how the idle cost is known. The catalogue's figure is of one machine: another may take
+ * several times that, and the first such call of a process too. The run's own minimum and the calibration are of this machine. A
+ * copy into host memory that nobody touched yet pays for the page faults: the program's cost, no wait.
  */
 #include "sync/sync.h"
 
@@ -31,6 +37,17 @@
 
 /* Blocked at least this long where no known work explains it. */
 #define UNEXPLAINED_NS 50000
+/* The same where nothing at all is known to be pending; and so many times the call's idle cost. */
+#define UNSEEN_NS    1000000
+#define UNSEEN_TIMES 20
+/* Without work in the rule's scope a call must take so many times its idle cost: measured here, or the catalogue's figure. */
+#define ALONE_TIMES         3
+#define ALONE_DEFAULT_TIMES 10
+/* A figure of the catalogue may be off by itself, up to this much. */
+#define FIGURE_ERROR_NS 100000
+/* Page faults of a destination, 0.5 us for 4 KiB. */
+#define FAULT_BYTES_PER_NS 8
+#define ANYWHERE_MAX       16
 /*
  * No implicit rule reports less than this or the threshold, whichever is less (a test checks it).
  */
@@ -43,6 +60,7 @@ struct verdict {
 	uint64_t returned_ns;
 	enum idle_basis basis;
 	bool candidates; /* those of the rule's scope; else none */
+	bool anywhere;   /* everything that is pending instead */
 	bool cheap_site;
 };
 
@@ -62,9 +80,27 @@ static bool has_pending(const struct call *call, unsigned int scope)
 	return false;
 }
 
+static void add_candidates(const struct call *call, const struct verdict *verdict,
+			   struct emit_finding *finding, struct emit_candidate *candidates)
+{
+	struct call_pending anywhere[ANYWHERE_MAX];
+	uint32_t count, i;
+
+	if (verdict->anywhere) {
+		count = state_pending_anywhere(anywhere, ANYWHERE_MAX);
+		for (i = 0; i < count; i++)
+			state_candidate(&anywhere[i], &candidates[finding->candidate_count++]);
+	} else if (verdict->candidates) {
+		for (i = 0; i < pending_stored(call); i++)
+			if (state_in_scope(call, call->pending[i].stream,
+					   catalogue_rules[verdict->rule].scope))
+				state_candidate(&call->pending[i],
+						&candidates[finding->candidate_count++]);
+	}
+}
+
 static void report(const struct call *call, const struct verdict *verdict)
 {
-	const struct catalogue_rule *rule = &catalogue_rules[verdict->rule];
 	struct emit_candidate candidates[CALL_PENDING_MAX];
 	struct emit_finding finding = {
 		.function = call->function,
@@ -80,40 +116,16 @@ static void report(const struct call *call, const struct verdict *verdict)
 		.returned_ns = verdict->returned_ns,
 		.candidates = candidates,
 	};
-	uint32_t count = verdict->candidates ? pending_stored(call) : 0;
-	uint32_t i;
 
-	for (i = 0; i < count; i++)
-		if (state_in_scope(call, call->pending[i].stream, rule->scope))
-			state_candidate(&call->pending[i], &candidates[finding.candidate_count++]);
+	/* The address of what a call makes is known only later, its kind is not in doubt. Not in the idle key: same function. */
+	if (finding.destination_kind == MEMORY_NONE)
+		finding.destination_kind = catalogue_rows[call->function].makes;
+	add_candidates(call, verdict, &finding, candidates);
 	if (verdict->cheap_site)
 		finding.site = site_take_cached(call->return_address, call->frame);
 	else
 		finding.site = site_take(call->return_address);
 	emit_wait(&finding);
-}
-
-/*
- * The rule that explains a wait of the host: the first whose condition holds and that has something
- * to wait for. -1: none; then *ret_idle_rule is the first whose condition holds at all, or -1.
- */
-static int choose_rule(const struct call *call, const struct catalogue_row *row, int *ret_idle_rule)
-{
-	const struct catalogue_rule *rule;
-	const uint8_t *number;
-
-	*ret_idle_rule = -1;
-	for (number = row->rules; *number; number++) {
-		rule = &catalogue_rules[*number - 1];
-		if (rule->wait_class == WAIT_DEVICE || !rule->when(call))
-			continue;
-		if (rule->wait_class == WAIT_EXPLICIT || rule->scope == CATALOGUE_SCOPE_HOST ||
-		    has_pending(call, rule->scope))
-			return *number - 1;
-		if (*ret_idle_rule < 0)
-			*ret_idle_rule = *number - 1;
-	}
-	return -1;
 }
 
 static uint64_t threshold(const struct catalogue_rule *rule)
@@ -128,43 +140,108 @@ static bool is_known_slow(const struct catalogue_row *row)
 	       row->kind == CATALOGUE_KIND_MODULE;
 }
 
+static uint64_t fault_allowance(const struct call *call)
+{
+	return call->destination_kind == MEMORY_PAGEABLE ? call->bytes / FAULT_BYTES_PER_NS : 0;
+}
+
+/* Found at work by a query just before the call? Then the wait is certain, whatever the idle cost is worth. */
+static bool is_certain(const struct call *call, unsigned int scope)
+{
+	uint32_t i;
+
+	for (i = 0; i < pending_stored(call); i++)
+		if (call->pending[i].certain &&
+		    state_in_scope(call, call->pending[i].stream, scope))
+			return true;
+	return false;
+}
+
+/* With work pending in the scope: is it more than the call's own cost and the error of what is known of that? */
+static bool stands_out(const struct call *call, const struct catalogue_rule *rule, uint64_t idle_ns,
+		       const struct verdict *verdict)
+{
+	uint64_t fixed_ns = catalogue_rows[call->function].idle_fixed_ns;
+	uint64_t margin_ns = idle_ns / 2 + fault_allowance(call);
+
+	if (verdict->basis == IDLE_DEFAULT && !is_certain(call, rule->scope))
+		margin_ns +=
+			fixed_ns / 2 + (fixed_ns < FIGURE_ERROR_NS ? fixed_ns : FIGURE_ERROR_NS);
+	return verdict->blocked_ns > threshold(rule) && verdict->blocked_ns > margin_ns;
+}
+
+/* With no work known in the scope: is it so much that a slow machine or a first call does not explain it? */
+static bool stands_out_alone(const struct call *call, uint64_t idle_ns,
+			     const struct verdict *verdict)
+{
+	struct call_pending pending;
+	uint64_t times = verdict->basis == IDLE_DEFAULT ? ALONE_DEFAULT_TIMES : ALONE_TIMES;
+	uint64_t least_ns = UNEXPLAINED_NS;
+
+	if (!call->pending_count && !state_pending_anywhere(&pending, 1)) {
+		if (verdict->basis != IDLE_CALIBRATED && verdict->basis != IDLE_MINIMUM)
+			return false;
+		times = UNSEEN_TIMES;
+		least_ns = UNSEEN_NS;
+	} else if (verdict->basis == IDLE_NONE) {
+		least_ns = UNSEEN_NS;
+	}
+	return verdict->blocked_ns > least_ns &&
+	       verdict->blocked_ns > idle_ns * (times - 1) + fault_allowance(call);
+}
+
+static bool take_alone(const struct call *call, uint32_t rule, uint64_t idle_ns,
+		       struct verdict *verdict)
+{
+	verdict->rule = rule;
+	return verdict->blocked_ns > threshold(&catalogue_rules[rule]) &&
+	       stands_out_alone(call, idle_ns, verdict);
+}
+
 static bool is_wait(const struct call *call, const struct catalogue_row *row, uint64_t duration_ns,
 		    struct verdict *ret_verdict)
 {
-	uint32_t key = idle_key(call);
 	const struct catalogue_rule *rule;
-	int chosen, idle_rule;
-	uint64_t idle_ns, blocked_ns;
+	const uint8_t *number;
+	uint64_t idle_ns;
+	int alone = -1;     /* first rule that holds, but has no known work to wait for */
+	bool holds = false; /* some rule holds */
 
-	chosen = choose_rule(call, row, &idle_rule);
-	idle_ns = idle_cost(call, key, &ret_verdict->basis);
-	blocked_ns = duration_ns > idle_ns ? duration_ns - idle_ns : 0;
-	ret_verdict->blocked_ns = blocked_ns;
+	idle_ns = idle_cost(call, idle_key(call), &ret_verdict->basis);
+	ret_verdict->blocked_ns = duration_ns > idle_ns ? duration_ns - idle_ns : 0;
 	ret_verdict->candidates = false;
-	if (chosen >= 0) {
-		rule = &catalogue_rules[chosen];
-		ret_verdict->rule = (uint32_t)chosen;
-		ret_verdict->candidates = rule->scope != CATALOGUE_SCOPE_HOST;
-		if (rule->wait_class == WAIT_EXPLICIT)
-			return true;
+	ret_verdict->anywhere = false;
+	for (number = row->rules; *number; number++) {
+		rule = &catalogue_rules[*number - 1];
+		if (rule->wait_class == WAIT_DEVICE || !rule->when(call))
+			continue;
+		holds = true;
+		ret_verdict->rule = *number - 1U;
 		if (rule->own_cost) {
+			if (duration_ns <= threshold(rule))
+				continue;
 			ret_verdict->blocked_ns = duration_ns;
 			ret_verdict->basis = IDLE_NONE;
-			return duration_ns > threshold(rule);
+			return true;
 		}
-		return blocked_ns > threshold(rule) && blocked_ns > idle_ns / 2;
+		if (rule->wait_class == WAIT_EXPLICIT) {
+			ret_verdict->candidates = rule->scope != CATALOGUE_SCOPE_HOST;
+			return true;
+		}
+		if (has_pending(call, rule->scope)) {
+			if (!stands_out(call, rule, idle_ns, ret_verdict))
+				continue;
+			ret_verdict->candidates = true;
+			return true;
+		}
+		if (alone < 0)
+			alone = *number - 1;
 	}
-	/* Nothing is known to be pending: it has to stand out from the call's own cost. */
-	if (blocked_ns <= UNEXPLAINED_NS || blocked_ns <= idle_ns)
-		return false;
-	if (idle_rule >= 0) {
-		ret_verdict->rule = (uint32_t)idle_rule;
-		return blocked_ns > threshold(&catalogue_rules[idle_rule]);
-	}
-	rule = &catalogue_rules[RULE_OBSERVED_UNKNOWN];
-	ret_verdict->rule = RULE_OBSERVED_UNKNOWN;
-	ret_verdict->candidates = true;
-	return blocked_ns > threshold(rule) && !is_known_slow(row);
+	if (alone >= 0)
+		return take_alone(call, (uint32_t)alone, idle_ns, ret_verdict);
+	ret_verdict->anywhere = true;
+	return !holds && !is_known_slow(row) &&
+	       take_alone(call, RULE_OBSERVED_UNKNOWN, idle_ns, ret_verdict);
 }
 
 static bool is_join(const struct call *call, const struct catalogue_row *row, uint32_t *ret_rule)
@@ -188,9 +265,16 @@ static bool is_join(const struct call *call, const struct catalogue_row *row, ui
  * of its own cost. A stream's own operations count for all kinds of calls, launches too, since a
  * queue can be full.
  */
-static bool is_idle_sample(const struct call *call, CUresult result)
+static bool is_idle_sample(const struct call *call, const struct catalogue_row *row,
+			   CUresult result, uint64_t duration_ns)
 {
-	return result == CUDA_SUCCESS && !call->pending_count && !(call->flags & CALL_FIRST_USE);
+	struct call_pending pending;
+
+	if (result != CUDA_SUCCESS || call->pending_count || call->flags & CALL_FIRST_USE)
+		return false;
+	/* Without rules nobody looked what was pending: a long one may be a wait for it. */
+	return row->rules[0] || duration_ns <= UNEXPLAINED_NS ||
+	       !state_pending_anywhere(&pending, 1);
 }
 
 uint64_t sync_quick_ticks;
@@ -219,6 +303,7 @@ void sync_after(struct call *call, CUresult result)
 {
 	const struct catalogue_row *row = &catalogue_rows[call->function];
 	struct verdict verdict;
+	bool waits = false;
 	int saved_errno;
 
 	if (call->flags & CALL_CAPTURED)
@@ -227,24 +312,31 @@ void sync_after(struct call *call, CUresult result)
 		return;
 	saved_errno = errno;
 	verdict.duration_ns = clock_duration_ns(call->entered, call->left);
-	if (!row->rules[0] && verdict.duration_ns <= UNEXPLAINED_NS)
+	if (!row->rules[0] && verdict.duration_ns <= UNEXPLAINED_NS) {
+		/* What the catalogue has a figure for may be called in a loop (queries): not sampled. */
+		if (!row->idle_fixed_ns && is_idle_sample(call, row, result, verdict.duration_ns))
+			idle_sample(idle_key(call), verdict.duration_ns);
 		return;
+	}
 	if (__builtin_expect(!__atomic_load_n(&sync_quick_ticks, __ATOMIC_RELAXED), 0))
 		find_quick_ticks();
 	verdict.cheap_site = false;
 	if (is_wait(call, row, verdict.duration_ns, &verdict)) {
 		verdict.returned_ns = clock_ns(call->left);
 		report(call, &verdict);
-	} else if (call->pending_count && result == CUDA_SUCCESS &&
-		   is_join(call, row, &verdict.rule)) {
+		waits = verdict.rule != RULE_OBSERVED_UNKNOWN;
+	}
+	if (!waits && call->pending_count && result == CUDA_SUCCESS &&
+	    is_join(call, row, &verdict.rule)) {
 		verdict.blocked_ns = 0;
 		verdict.basis = IDLE_NONE;
 		verdict.candidates = true;
+		verdict.anywhere = false;
 		verdict.cheap_site = true;
 		verdict.returned_ns = clock_ns(call->left);
 		report(call, &verdict);
 	}
-	if (is_idle_sample(call, result))
+	if (is_idle_sample(call, row, result, verdict.duration_ns))
 		idle_sample(idle_key(call), verdict.duration_ns);
 	errno = saved_errno;
 }

@@ -11,6 +11,7 @@ GONE_PID = 4194400  # above the kernel's largest process number
  REGION) = range(1, 15)
 LIVE, EXITED = 1, 2
 EXPLICIT, IMPLICIT, DEVICE = 1, 2, 3
+OWN_COST = 1
 
 
 class Records:
@@ -54,11 +55,12 @@ class Records:
         self.record(FUNCTION, struct.pack("<IIII", number, self.string(name), wrapped | in_driver << 1, handed_out))
         return number
 
-    def rule(self, slug, cause, kind):
+    def rule(self, slug, cause, kind, flags=0):
+        """flags None: as early writers did, without that field."""
         number = self.ids.get(RULE, 0)
         self.ids[RULE] = number + 1
         texts = self.string(slug), self.string(cause)
-        self.record(RULE, struct.pack("<IIII", number, *texts, kind))
+        self.record(RULE, struct.pack("<IIII", number, *texts, kind) + (b"" if flags is None else struct.pack("<II", flags, 0)))
         return number
 
     def counters(self, counts, thunks=False, thread=77):

@@ -109,6 +109,58 @@ class Golden(Report):
         self.assert_golden("two.txt", self.text())
 
 
+class OwnCost(Report):
+    def records(self, flags):
+        r = records.sample()
+        pin, load = r.function("cuMemHostAlloc"), r.function("cuModuleLoadData")
+        pinning = r.rule("pinning", "pins host memory", records.IMPLICIT, flags)
+        loading = r.rule("module-load", "loads a module", records.IMPLICIT, flags)
+        r.wait(load, loading, basis=0, count=1, blocked=50000000)
+        r.wait(pin, pinning, destination=3, basis=0, count=2, blocked=6000000, amount=8192)
+        r.wait(pin, pinning, basis=0, allowed=1, count=1, blocked=1000000)
+        r.write(self.path("1-1.slip"))
+
+    def test_slow_calls_are_no_waits(self):
+        """They have a section behind the waits, whatever they cost, and a headline of their own."""
+        self.records(records.OWN_COST)
+        text = self.text()
+        self.assert_golden("own-cost.txt", text)
+        lines = text.splitlines()
+        self.assertEqual(lines[0], "slipstream: 17 implicit synchronizations blocked the program for 34.0 ms (34.0 % of 100 ms)")
+        self.assertEqual(lines[1], "slipstream: 3 calls slow by their own work took 56.0 ms (56.0 %)")
+        headings = [line for line in lines if re.match(r"[A-Z]", line)]
+        self.assertEqual(headings[:4], [
+            "IMPLICIT SYNCHRONIZATIONS", "IMPLICIT SYNCHRONIZATIONS IN AN ALLOWED SCOPE",
+            "SLOW CALLS (the call's own work blocked the host: loading, pinning, creating)", "SLOW CALLS IN AN ALLOWED SCOPE"])
+        waits = text[text.index("IMPLICIT"):text.index("SLOW CALLS")]
+        slow = text[text.index("SLOW CALLS"):text.index("DEVICE")]
+        for rule in ("pinning", "module-load"):
+            self.assertNotIn(rule, waits)
+            self.assertIn(rule, slow)
+        self.assertNotIn("pageable-h2d", slow)
+        for by in ("site", "function"):
+            waits = self.text("--by=" + by)
+            self.assertNotIn("pinning", waits[waits.index("IMPLICIT"):waits.index("SLOW CALLS")])
+
+    def test_json_says_which(self):
+        self.records(records.OWN_COST)
+        report = self.json()
+        own = {sync["rule"]: (sync["class"], sync["own_cost"]) for sync in report["syncs"]}
+        self.assertEqual(own["pinning"], ("implicit", True))
+        self.assertEqual(own["module-load"], ("implicit", True))
+        self.assertEqual(own["pageable-h2d"], ("implicit", False))
+        self.assertEqual(own["stream-synchronize"], ("explicit", False))
+        self.assertEqual((report["implicit_blocked_ns"], report["own_cost_ns"]), (90000000, 56000000))
+
+    def test_records_of_an_older_library(self):
+        """Their rules have no flags: all implicit findings are waits, as they were then."""
+        self.records(None)
+        self.assertNotIn("SLOW CALLS", self.text())
+        report = self.json()
+        self.assertEqual({sync["own_cost"] for sync in report["syncs"]}, {False})
+        self.assertEqual((report["implicit_blocked_ns"], report["own_cost_ns"]), (90000000, 0))
+
+
 class Merge(Report):
     def test_each_reason_alone_makes_it_inconclusive(self):
         """And nothing else does: the known tables, an uncalled thunk, notes on Python and settings."""
@@ -135,12 +187,15 @@ class Merge(Report):
         self.assertEqual((coverage["inconclusive"], coverage["reasons"]), (False, []))
         self.assertEqual(len(coverage["handed_out_unwrapped"]), 30)
         text = self.text()
-        self.assertIn("  handed out without wrapper, their calls being counted: 30 functions\n", text)
+        self.assertIn("  30 functions without wrapper handed out, none called: cuGL0, cuGL1, cuGL10, cuGL11, ...\n", text)
         self.assertNotIn("cuGL7", text)
         self.assertIn("  handed out without wrapper: cuGL7 (1x)\n", self.text("--limit=0"))
         r.counters([0] * 8 + [1], thunks=True)
         r.write(self.path("1-1.slip"))
         self.assertEqual(self.json()["coverage"]["reasons"], ["unwrapped function called: cuGL1 (1 call)"])
+        text = self.text()
+        self.assertIn("  29 functions without wrapper handed out, none called: cuGL0, cuGL10, cuGL11, cuGL12, ...\n", text)
+        self.assertIn("  counted only: cuGL1, 1 call\n", text)
 
     def test_same_sites_of_two_processes_are_one(self):
         records.sample().write(self.path("1-1.slip"))

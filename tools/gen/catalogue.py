@@ -46,6 +46,7 @@ WHEN_VALUES = {
     "BYTES": "call->bytes",
     "SUBJECT": "call->subject",
     "STREAM": "state_stream_kind(call->stream)",
+    "BACKLOG": "state_backlog(call)",
     "CAPTURED": "((call->flags & CALL_CAPTURED) != 0)",
     "ASYNC": "((call->flags & CALL_ASYNC) != 0)",
     "FIRST_USE": "((call->flags & CALL_FIRST_USE) != 0)",
@@ -127,6 +128,16 @@ class Row:
     def asynchronous(self):
         """Sets CALL_ASYNC: takes a stream and puts work on it."""
         return self.stream == "argument" and self.submits != "none"
+
+    @property
+    def makes(self):
+        """Kind of memory that the call makes (enum memory_kind without MEMORY_), by its hooks; NONE: no memory."""
+        for hook in self.after:
+            if hook.name == "host_registered":
+                return "REGISTERED"
+            if hook.name in ("allocated", "mapped"):
+                return hook.arguments[0].strip().removeprefix("MEMORY_")
+        return "NONE"
 
     @property
     def capturable(self):
@@ -735,7 +746,7 @@ def c_source(catalogue, exports, names):
         row = export.row
         lines += [f"\t[FUNCTION_{export.name}] = {{ CATALOGUE_KIND_{row.kind.upper()}, CATALOGUE_LEVEL_{row.level.upper()}, "
                   f"CALL_STREAM_{row.stream.upper()}, {_row_flags(row)}, OPERATION_{OPERATIONS[row.submits]}, "
-                  f"CATALOGUE_BARRIER_{row.barrier.upper().replace('-', '_')}, 0, {row.idle_fixed_ns}, "
+                  f"CATALOGUE_BARRIER_{row.barrier.upper().replace('-', '_')}, MEMORY_{row.makes}, 0, {row.idle_fixed_ns}, "
                   f"{round(row.idle_ns_per_kib * 1000 / 1024)}, {lists.get(tuple(row.rules), 'no_rules')} }},"]
     for name in names[len(exports):]:
         lines += [f"\t[FUNCTION_{name}] = {{ .rules = no_rules }},"]

@@ -30,6 +30,12 @@ uint32_t state_stream_kind(const struct state_stream *stream)
 	return (uint32_t)(uintptr_t)stream;
 }
 
+/* And for the backlog of the call's stream; here the call says it itself. */
+uint64_t state_backlog(const struct call *call)
+{
+	return call->entry_number;
+}
+
 static struct state_stream *stream_of(enum stream_kind kind)
 {
 	return (struct state_stream *)(uintptr_t)kind;

@@ -8,12 +8,14 @@
 #include "catalogue/catalogue.h"
 #include "config.h"
 #include "driver/driver.h"
+#include "state/state.h"
 
 struct driver_ops driver;
 struct config config = {.mode = CONFIG_OBSERVE, .stack_depth = 32, .threshold_ns = 5000};
 
 #define NAME(name) [FUNCTION_##name] = #name
 const char *const function_names[FUNCTION_COUNT] = {
+	NAME(cuModuleUnload),
 	NAME(cuCtxSynchronize),     NAME(cuEventQuery),         NAME(cuEventRecord),
 	NAME(cuEventSynchronize),   NAME(cuLaunchKernel),       NAME(cuMemAlloc_v2),
 	NAME(cuMemFree_v2),         NAME(cuMemHostRegister_v2), NAME(cuMemcpyDtoH_v2),
@@ -53,6 +55,11 @@ const struct catalogue_row catalogue_rows[FUNCTION_COUNT] = {
 	    COPY, RULES(RULE_LEGACY_JOIN + 1)),
 	ROW(cuMemcpyHtoD_v2, COPY, FULL, IMPLICIT, 0, COPY,
 	    RULES(RULE_PAGEABLE_H2D + 1, RULE_LEGACY_JOIN + 1)),
+	ROW(cuModuleUnload, MODULE, FULL, CONTEXT, 0, UNKNOWN,
+	    RULES(RULE_FREE_DRAINS_DEVICE + 1, RULE_TEARDOWN + 1)),
+	[FUNCTION_cuMemAlloc_v2].makes = MEMORY_DEVICE,
+	[FUNCTION_cuMemcpyDtoH_v2].idle_fixed_ns = 10000,
+	[FUNCTION_cuMemcpyDtoH_v2].idle_ps_per_byte = 122,
 	ROW(cuStreamCreate, STREAM, TIMED, NONE, 0, UNKNOWN, NO_RULES),
 	ROW(cuStreamDestroy_v2, STREAM, TIMED, ARGUMENT, 0, UNKNOWN, NO_RULES),
 	ROW(cuStreamQuery, QUERY, TIMED, ARGUMENT, 0, UNKNOWN, NO_RULES),
@@ -79,6 +86,11 @@ static bool pageable_source(const struct call *call)
 	return call->source_kind == MEMORY_PAGEABLE || call->source_kind == MEMORY_UNKNOWN;
 }
 
+static bool backlog(const struct call *call)
+{
+	return state_backlog(call) >= 500;
+}
+
 static bool first_use(const struct call *call)
 {
 	return call->flags & CALL_FIRST_USE;
@@ -101,11 +113,12 @@ const struct catalogue_rule catalogue_rules[RULE_COUNT] = {
 	RULE(STREAM_SYNCHRONIZE, "stream-synchronize", EXPLICIT, STREAM, false, 0, always),
 	RULE(EVENT_SYNCHRONIZE, "event-synchronize", EXPLICIT, EVENT, false, 0, always),
 	RULE(PAGEABLE_H2D, "pageable-h2d", IMPLICIT, STREAM, false, 0, pageable_source),
+	RULE(TEARDOWN, "teardown", IMPLICIT, HOST, true, 50000, always),
 	RULE(D2H, "d2h", IMPLICIT, STREAM, false, 0, always),
 	RULE(FREE_DRAINS_DEVICE, "free-drains-device", IMPLICIT, DEVICE, false, 0, always),
 	RULE(PINNING, "pinning", IMPLICIT, HOST, true, 100000, always),
 	RULE(FIRST_USE, "first-use", IMPLICIT, HOST, true, 50000, first_use),
-	RULE(QUEUE_FULL, "queue-full", IMPLICIT, CONTEXT, false, 100000, always),
+	RULE(QUEUE_FULL, "queue-full", IMPLICIT, STREAM, false, 100000, backlog),
 	RULE(LEGACY_JOIN, "legacy-join", DEVICE, JOIN, false, 0, always),
 	RULE(OBSERVED_UNKNOWN, "observed-unknown", IMPLICIT, HOST, false, 50000, never),
 };

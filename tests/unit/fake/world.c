@@ -14,6 +14,7 @@
 #include "state/state.h"
 
 __thread unsigned long long world_context = 1;
+unsigned int world_context_flags;
 unsigned int world_queries;
 CUresult world_query_result;
 bool world_legacy_implicated;
@@ -30,6 +31,22 @@ static CUresult get_id(CUcontext context, unsigned long long *ret_id)
 static CUresult get_device(CUdevice *ret_device)
 {
 	*ret_device = 0;
+	return CUDA_SUCCESS;
+}
+
+static CUresult get_flags(unsigned int *ret_flags)
+{
+	*ret_flags = world_context_flags;
+	return CUDA_SUCCESS;
+}
+
+/* Memory of another process: blocks of 64 KiB above 1 TiB. */
+static CUresult get_range(CUdeviceptr *ret_base, size_t *ret_size, CUdeviceptr address)
+{
+	if (address < UINT64_C(1) << 40)
+		return CUDA_ERROR_INVALID_VALUE;
+	*ret_base = address & ~UINT64_C(0xffff);
+	*ret_size = 0x10000;
 	return CUDA_SUCCESS;
 }
 
@@ -62,11 +79,14 @@ int world_begin(void **state)
 	driver = (struct driver_ops){
 		.cuCtxGetId = get_id,
 		.cuCtxGetDevice = get_device,
+		.cuCtxGetFlags = get_flags,
+		.cuMemGetAddressRange_v2 = get_range,
 		.cuStreamQuery = query,
 		.cuStreamIsCapturing = is_capturing,
 		.cuThreadExchangeStreamCaptureMode = exchange_mode,
 	};
 	world_context = 1;
+	world_context_flags = 0;
 	world_queries = 0;
 	world_query_result = CUDA_ERROR_NOT_READY;
 	world_legacy_implicated = false;

@@ -120,6 +120,39 @@ static void test_sync_memops_of_context(void **state)
 	assert_true(copy.flags & CALL_SYNC_MEMOPS);
 }
 
+/* A context that had the flag when it was made, in sight or out of it. */
+static void test_sync_memops_of_new_context(void **state)
+{
+	struct call copy = world_call(FUNCTION_cuMemcpyHtoD_v2, NULL);
+
+	state_context_flags(&call, (CUcontext)(uintptr_t)2, CU_CTX_SCHED_AUTO);
+	state_context_flags(&call, (CUcontext)(uintptr_t)3, CU_CTX_SYNC_MEMOPS);
+	world_context = 2;
+	state_before(&copy);
+	assert_false(copy.flags & CALL_SYNC_MEMOPS);
+	world_context = 3;
+	state_before(&copy);
+	assert_true(copy.flags & CALL_SYNC_MEMOPS);
+	copy.flags = 0;
+	world_context = 4;
+	world_context_flags = CU_CTX_SYNC_MEMOPS;
+	state_before(&copy);
+	assert_true(copy.flags & CALL_SYNC_MEMOPS);
+}
+
+/* A block of another process: its range is the driver's answer; an address without one stays unknown. */
+static void test_mapped(void **state)
+{
+	const uint64_t block = UINT64_C(5) << 40;
+
+	state_mapped(&call, MEMORY_POOL, block + 0x100);
+	assert_int_equal(kind_at(block), MEMORY_POOL);
+	assert_int_equal(kind_at(block + 0xffff), MEMORY_POOL);
+	assert_int_equal(kind_at(block + 0x10000), MEMORY_NONE);
+	state_mapped(&call, MEMORY_DEVICE, 0x5000);
+	assert_int_equal(kind_at(0x5000), MEMORY_NONE);
+}
+
 /* Against a plain array that a byte each stands for 16. */
 static void test_random_ranges(void **state)
 {
@@ -233,6 +266,8 @@ int main(void)
 		TEST(address_given_again_during_free),
 		TEST(refused_free),
 		TEST(sync_memops_of_context),
+		TEST(sync_memops_of_new_context),
+		TEST(mapped),
 		TEST(random_ranges),
 		TEST(many_ranges),
 		TEST(first_use),
