@@ -150,7 +150,11 @@ def report_start(bench, options, results, over):
     own = bench.both(2 if options.quick else 15, "paired", "start")
     # Opening the driver (the hook of dlsym, the names) and the wrapper's cuInit; the process's own beginning and end.
     opened = [sum(pair) for pair in zip(own["open_ms"][0], own["set_up_ms"][0])], [sum(pair) for pair in zip(own["open_ms"][1], own["set_up_ms"][1])]
-    for name, (raw, shim) in (("without_cuda", plain), ("wall", wall), ("open_and_set_up", opened), ("set_up", own["set_up_ms"])):
+    # What is left of the process: exec, dynamic linking, constructors, the end. Noisy where a driver is taken down; information only.
+    rest = tuple([
+        total - open_ - init - set_up for total, open_, init, set_up in zip(*(own[name][shim] for name in ("wall_ms", "open_ms", "driver_init_ms", "set_up_ms")))
+    ] for shim in (False, True))
+    for name, (raw, shim) in (("without_cuda", plain), ("wall", wall), ("open_and_set_up", opened), ("set_up", own["set_up_ms"]), ("rest", rest)):
         differences = [b - a for a, b in zip(raw, shim)]
         low, high = interval(differences)
         results.setdefault("start", {})[name] = {

@@ -108,7 +108,7 @@ def benchmark(results):
     if "start" in figures:
         start = figures["start"]
         lines += ["| process start | raw ms | added ms | interval | of the minima |", "|---|---|---|---|---|"]
-        for name in ("wall", "without_cuda", "open_and_set_up", "set_up"):
+        for name in ("wall", "without_cuda", "open_and_set_up", "set_up", "rest"):
             one = start[name]
             lines.append(f"| {name} | {one['raw_ms']:.2f} | {one['added_ms']:+.3f} | {one['low_ms']:+.3f} to {one['high_ms']:+.3f} | "
                          f"{one['added_minima_ms']:+.3f} |")
