@@ -19,7 +19,7 @@
 #endif
 
 #define REFRESH_NS UINT64_C(100000000)
-#define SHIFT	   32
+#define SHIFT      32
 
 struct point {
 	uint64_t ticks, ns;
@@ -36,10 +36,10 @@ static struct {
 			      read_scale() */
 	uint32_t refreshing;
 	uint64_t ticks, ns; /* the newest point */
-	uint64_t rate;	    /* ns per tick, SHIFT bits of fraction; 0: no second point yet */
+	uint64_t rate;      /* ns per tick, SHIFT bits of fraction; 0: no second point yet */
 } scale;
 
-#define LOAD(field)	    __atomic_load_n(&scale.field, __ATOMIC_RELAXED)
+#define LOAD(field)         __atomic_load_n(&scale.field, __ATOMIC_RELAXED)
 #define STORE(field, value) __atomic_store_n(&scale.field, value, __ATOMIC_RELAXED)
 
 static uint64_t multiply(uint64_t ticks, uint64_t rate)
@@ -87,15 +87,15 @@ void clock_start(void)
 	first = take_point();
 }
 
-static void read_scale(struct point *newest_, uint64_t *rate_)
+static void read_scale(struct point *ret_newest, uint64_t *ret_rate)
 {
 	uint32_t before, after;
 
 	do {
 		before = __atomic_load_n(&scale.sequence, __ATOMIC_ACQUIRE);
-		newest_->ticks = LOAD(ticks);
-		newest_->ns = LOAD(ns);
-		*rate_ = LOAD(rate);
+		ret_newest->ticks = LOAD(ticks);
+		ret_newest->ns = LOAD(ns);
+		*ret_rate = LOAD(rate);
 		/* Keeps the loads above before the second look; pairs with the first store in
 		 * refresh(). */
 		__atomic_thread_fence(__ATOMIC_ACQUIRE);
@@ -131,15 +131,15 @@ static void refresh(void)
 /*
  * Makes sure that `ticks` is not far behind the newest point, so that its rate is the present one.
  */
-static void scale_for(uint64_t ticks, struct point *newest_, uint64_t *rate_)
+static void scale_for(uint64_t ticks, struct point *ret_newest, uint64_t *ret_rate)
 {
-	read_scale(newest_, rate_);
-	if (*rate_ && (ticks <= newest_->ticks ||
-		       (ticks - newest_->ticks < (newest_->ticks - first.ticks) / 8 &&
-			multiply(ticks - newest_->ticks, *rate_) < REFRESH_NS)))
+	read_scale(ret_newest, ret_rate);
+	if (*ret_rate && (ticks <= ret_newest->ticks ||
+			  (ticks - ret_newest->ticks < (ret_newest->ticks - first.ticks) / 8 &&
+			   multiply(ticks - ret_newest->ticks, *ret_rate) < REFRESH_NS)))
 		return;
 	refresh();
-	read_scale(newest_, rate_);
+	read_scale(ret_newest, ret_rate);
 }
 
 uint64_t clock_ns(uint64_t ticks)

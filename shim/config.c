@@ -67,7 +67,7 @@ static void complain(const char *variable, size_t length, const char *what, cons
 	(void)written;
 }
 
-static bool parse_number(const char *text, const char **end_, uint64_t *number_)
+static bool parse_number(const char *text, const char **ret_end, uint64_t *ret_number)
 {
 	uint64_t number = 0;
 
@@ -80,12 +80,12 @@ static bool parse_number(const char *text, const char **end_, uint64_t *number_)
 			return false;
 		number = number * 10 + digit;
 	}
-	*end_ = text;
-	*number_ = number;
+	*ret_end = text;
+	*ret_number = number;
 	return true;
 }
 
-static bool parse_ns(const char *text, uint64_t *ns_)
+static bool parse_ns(const char *text, uint64_t *ret_ns)
 {
 	static const struct {
 		const char *unit;
@@ -101,33 +101,33 @@ static bool parse_ns(const char *text, uint64_t *ns_)
 			continue;
 		if (number > UINT64_MAX / units[i].factor)
 			return false;
-		*ns_ = number * units[i].factor;
+		*ret_ns = number * units[i].factor;
 		return true;
 	}
 	return false;
 }
 
-static bool parse_mode(const char *text, enum config_mode *mode_)
+static bool parse_mode(const char *text, enum config_mode *ret_mode)
 {
 	if (strcmp(text, "off") == 0)
-		*mode_ = CONFIG_OFF;
+		*ret_mode = CONFIG_OFF;
 	else if (strcmp(text, "observe") == 0)
-		*mode_ = CONFIG_OBSERVE;
+		*ret_mode = CONFIG_OBSERVE;
 	else if (strcmp(text, "fix") == 0)
-		*mode_ = CONFIG_FIX;
+		*ret_mode = CONFIG_FIX;
 	else
 		return false;
 	return true;
 }
 
-static bool parse_bool(const char *text, bool *value_)
+static bool parse_bool(const char *text, bool *ret_value)
 {
 	static const char *const yes[] = {"on", "1", "yes", "true"};
 	static const char *const no[] = {"off", "0", "no", "false"};
 
 	for (size_t i = 0; i < sizeof(yes) / sizeof(yes[0]); i++) {
 		if (strcmp(text, yes[i]) == 0 || strcmp(text, no[i]) == 0) {
-			*value_ = strcmp(text, yes[i]) == 0;
+			*ret_value = strcmp(text, yes[i]) == 0;
 			return true;
 		}
 	}

@@ -108,20 +108,20 @@ struct search {
 	uintptr_t start, end;
 };
 
-static void bounds(const struct dl_phdr_info *info, uintptr_t *start_, uintptr_t *end_)
+static void bounds(const struct dl_phdr_info *info, uintptr_t *ret_start, uintptr_t *ret_end)
 {
-	*start_ = UINTPTR_MAX;
-	*end_ = 0;
+	*ret_start = UINTPTR_MAX;
+	*ret_end = 0;
 	for (unsigned int i = 0; i < info->dlpi_phnum; i++) {
 		const ElfW(Phdr) *header = &info->dlpi_phdr[i];
 		uintptr_t low = info->dlpi_addr + header->p_vaddr;
 
 		if (header->p_type != PT_LOAD)
 			continue;
-		if (low < *start_)
-			*start_ = low;
-		if (low + header->p_memsz > *end_)
-			*end_ = low + header->p_memsz;
+		if (low < *ret_start)
+			*ret_start = low;
+		if (low + header->p_memsz > *ret_end)
+			*ret_end = low + header->p_memsz;
 	}
 }
 
