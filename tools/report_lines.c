@@ -10,19 +10,23 @@
 #include "memory.h"
 #include "text.h"
 
+/* Of a function's name: with all arguments of its templates it may have 100,000 characters. The JSON
+ * has them. */
+#define NAME_WIDTH 160
+
 /* Cuts `text` to `width` columns, the last three being dots. */
 static void cut(char *text, size_t width)
 {
-	size_t columns = 0;
+	size_t columns = 0, dots = width < 3 ? width : 3;
 	char *end = text;
 
 	if (!width || text_columns(text) <= width)
 		return;
 	for (; *end; end++)
-		if (((unsigned char)*end & 0xc0) != 0x80 &&
-		    columns++ == (width > 3 ? width - 3 : 0))
+		if (((unsigned char)*end & 0xc0) != 0x80 && columns++ == width - dots)
 			break;
-	*end = '\0';
+	memset(end, '.', dots); /* there is room: more than that was cut off */
+	end[dots] = '\0';
 }
 
 void lines_add(const struct lines *lines, enum line_look look, const char *format, ...)
@@ -34,7 +38,6 @@ void lines_add(const struct lines *lines, enum line_look look, const char *forma
 		[LINE_WARNING] = "\033[33m",
 	};
 	_cleanup_free_ char *text = NULL;
-	const char *dots = "";
 	va_list arguments;
 	int length;
 
@@ -44,12 +47,10 @@ void lines_add(const struct lines *lines, enum line_look look, const char *forma
 	if (length < 0)
 		text = memory_check(NULL);
 	cut(text, lines->style->width);
-	if (strlen(text) < (size_t)length)
-		dots = "...";
 	if (lines->style->colour && look != LINE_PLAIN)
-		(void)fprintf(lines->out, "%s%s%s\033[0m\n", codes[look], text, dots);
+		(void)fprintf(lines->out, "%s%s\033[0m\n", codes[look], text);
 	else
-		(void)fprintf(lines->out, "%s%s\n", text, dots);
+		(void)fprintf(lines->out, "%s\n", text);
 }
 
 void lines_add_more(const struct lines *lines, const char *indent, size_t shown, size_t all,
@@ -68,7 +69,7 @@ static const char *base_name(const char *path)
 }
 
 static void add_native(const struct lines *lines, const struct report_frame *frame,
-		       const char *indent)
+		       const char *indent, size_t width)
 {
 	_cleanup_free_ char *function =
 		text_printable(frame->function ? frame->function : "", false);
@@ -77,6 +78,7 @@ static void add_native(const struct lines *lines, const struct report_frame *fra
 		text_printable(frame->module ? base_name(frame->module) : "", false);
 	const char *inlined = frame->inlined ? " (inlined)" : "";
 
+	cut(function, width);
 	if (*file)
 		lines_add(lines, LINE_PLAIN, "%s%s:%" PRIu32 "  %s%s", indent, file, frame->line,
 			  *function ? function : "?", inlined);
@@ -90,8 +92,16 @@ static void add_native(const struct lines *lines, const struct report_frame *fra
 			  frame->offset);
 }
 
-/* What every stack ends with below main() or a thread's first function says nothing about the
- * program. */
+static bool begins_with(const char *text, const char *with)
+{
+	return !strncmp(text, with, strlen(with));
+}
+
+/*
+ * What every stack ends with below main() or a thread's first function says nothing about the
+ * program. The C library's part of it often has no symbols: a frame of it without a name is taken
+ * for start code, too, at that end of the stack.
+ */
 static bool is_start_code(const struct report_frame *frame)
 {
 	static const char *const names[] = {
@@ -100,17 +110,41 @@ static bool is_start_code(const struct report_frame *frame)
 		"__libc_start_main_impl",
 		"__libc_start_call_main",
 		"start_thread",
-		"clone",
-		"__clone",
-		"clone3",
-		"__clone3",
-		"__GI___clone3",
 	};
+	const char *module = frame->module ? base_name(frame->module) : "";
 
 	for (size_t i = 0; frame->function && i < ARRAY_SIZE(names); i++)
 		if (!strcmp(frame->function, names[i]))
 			return true;
-	return false;
+	if (!begins_with(module, "libc.so.") && !begins_with(module, "libc-2.") &&
+	    !begins_with(module, "libpthread"))
+		return false;
+	return !frame->function || begins_with(frame->function, "__libc_start_") ||
+	       begins_with(frame->function, "clone") || begins_with(frame->function, "__clone") ||
+	       begins_with(frame->function, "__GI___clone");
+}
+
+/* The frames without start code; one is always left. */
+static size_t program_frames(const struct report_site *site)
+{
+	size_t count = site->frame_count;
+
+	while (count && is_start_code(&site->frames[count - 1]))
+		count--;
+	return count || !site->frame_count ? count : 1;
+}
+
+static void add_frames_left_out(const struct lines *lines, const char *indent, size_t more,
+				size_t start)
+{
+	if (more && start)
+		lines_add(lines, LINE_PLAIN, "%s(%zu more frame%s, and %zu of start code)", indent,
+			  more, plural(more), start);
+	else if (start)
+		lines_add(lines, LINE_PLAIN, "%s(%zu frame%s of start code left out)", indent,
+			  start, plural(start));
+	else
+		lines_add_more(lines, indent, 0, more, "frame");
 }
 
 void lines_add_site(const struct lines *lines, struct report *report, struct report_site *site,
@@ -120,7 +154,7 @@ void lines_add_site(const struct lines *lines, struct report *report, struct rep
 	size_t count;
 
 	report_site_symbolize(report, site);
-	count = site->frame_count;
+	count = depth ? program_frames(site) : site->frame_count;
 	for (size_t i = 0; i < shown; i++) {
 		const struct report_python_frame *frame = &site->python[i];
 		_cleanup_free_ char *file = text_printable(frame->file ? frame->file : "?", false);
@@ -135,10 +169,8 @@ void lines_add_site(const struct lines *lines, struct report *report, struct rep
 	}
 	lines_add_more(lines, indent, shown, site->python_count, "Python frame");
 
-	while (depth && count > 1 && is_start_code(&site->frames[count - 1]))
-		count--;
 	shown = depth && count > depth ? depth : count;
 	for (size_t i = 0; i < shown; i++)
-		add_native(lines, &site->frames[i], indent);
-	lines_add_more(lines, indent, shown, count, "frame");
+		add_native(lines, &site->frames[i], indent, depth ? NAME_WIDTH : 0);
+	add_frames_left_out(lines, indent, count - shown, site->frame_count - count);
 }
