@@ -30,6 +30,9 @@ import sys
 import tempfile
 import time
 
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from place import record_place  # noqa: E402
+
 # KiB that the resident size may differ by over 1e8 calls: the allocator's own noise, far below a byte a call.
 FLAT_KIB = 1024
 NO_SHIM = 77
@@ -55,11 +58,11 @@ class Bench:
         }
         if options.driver:
             self.raw["LD_LIBRARY_PATH"] = os.path.abspath(options.driver)
-        self.memory = "/dev/shm" if os.access("/dev/shm", os.W_OK | os.X_OK) else None
+        self.place = record_place()
 
     def start(self, program, shim, *arguments, may_skip=False):
         """(standard output, wall time in ms); None for the output if the program found no shim."""
-        with tempfile.TemporaryDirectory(dir=self.memory) as folder:
+        with tempfile.TemporaryDirectory(dir=self.place) as folder:
             environment = dict(self.raw)
             if shim:
                 environment.update(LD_PRELOAD=self.shim, SLIPSTREAM_OUT=folder)

@@ -19,9 +19,10 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-sys.path.insert(0, HERE)
+sys.path[:0] = [HERE, os.path.join(ROOT, "tests", "bench")]
 from compare_counts import compare  # noqa: E402
 from machine import machine  # noqa: E402
+from place import record_place  # noqa: E402
 from program_checks import CHECKS  # noqa: E402
 from results_section import section  # noqa: E402
 
@@ -31,8 +32,12 @@ RUNTIME_PROGRAMS = (
     ("static cudart", "static_cudart.cu", []), ("stream-ordered allocation", "stream_ordered.cu", []),
     ("pageable async copies", "pageable_async.cu", []), ("threads, streams, events", "threads_streams.cu", ["--default-stream", "per-thread"]),
 )
-# Seconds for all rounds of one program: two rounds if they fit, one if not.
-ROUNDS_SECONDS = 20
+
+
+def rounds(first):
+    """How many rounds for a program whose first run took `first` seconds: three for a short one, two, one for a long one."""
+    return 3 if first < 4 else 2 if first < 15 else 1
+
 
 
 class Suite:
@@ -232,7 +237,7 @@ def run_rounds(suite, name, command, slug, expected, first):
     The library is preloaded by hand and the report is made afterwards, so that the program's time is its own.
     """
     raw, with_shim, records = [], [], None
-    for round_ in range(2 if 4 * first < ROUNDS_SECONDS else 1):
+    for round_ in range(rounds(first)):
         if records and suite.left() < 4 * first:
             break
         status, stdout, stderr, seconds = suite.run(f"{name} raw {round_}", command, 150)
@@ -241,7 +246,7 @@ def run_rounds(suite, name, command, slug, expected, first):
         raw.append(seconds)
         if records:
             shutil.rmtree(records)
-        records = tempfile.mkdtemp(prefix="slipstream-gpu-", dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
+        records = tempfile.mkdtemp(prefix="slipstream-gpu-", dir=record_place())
         status, stdout, stderr, seconds = suite.run(f"{name} shim {round_}", command, 150, LD_PRELOAD=suite.shim, SLIPSTREAM_OUT=records)
         if status != 0 or stdout != expected:
             with open(os.path.join(suite.out, f"{slug}.differs.txt"), "wb") as file:
