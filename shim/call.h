@@ -84,6 +84,8 @@ struct call {
 	/* Filled by state_before(). */
 	struct state_context *context; /* NULL unknown */
 	struct state_stream *stream;   /* NULL none */
+	uint32_t stream_kind;          /* enum stream_kind; STREAM_UNKNOWN where `stream` is NULL */
+	uint64_t backlog;              /* operations of `stream` not known complete at entry */
 	uint64_t submission; /* number this call's own operation got on its stream, 0 none */
 
 	/* State's own, from state_before() and the `before` hooks to state_after(). */

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * Any: looks at what is pending that only calls which took long need; never on the way of a launch. Called by sync (a call that no
- * rule explains) and by rules (BACKLOG). Relies on pending.c's bit list, which never misses a stream for good: one that is being
- * taken out of it at this moment was known complete.
+ * Any: looks at what is pending anywhere, which only calls that took long need; never on the way of a launch. Called by sync for a
+ * call that no rule explains. Relies on pending.c's bit list, which never misses a stream for good: one that is being taken out of
+ * it at this moment was known complete.
  *
- * Both look after the real call and leave the call's own snapshot alone, since state_after() draws conclusions from that.
+ * It looks after the real call and leaves the call's own snapshot alone, since state_after() draws conclusions from that.
  */
 #include "state/internal.h"
 #include "state/state.h"
@@ -33,14 +33,4 @@ uint32_t state_pending_anywhere(struct call_pending *ret_pending, uint32_t most)
 		}
 	}
 	return count;
-}
-
-uint64_t state_backlog(const struct call *call)
-{
-	uint64_t completed;
-
-	if (!call->stream)
-		return 0;
-	completed = STATE_LOAD(&call->stream->completed);
-	return call->entry_number > completed ? call->entry_number - completed : 0;
 }

@@ -24,7 +24,7 @@
 
 #define EVENT_MAX (1 << 18)
 
-#define BUSY	    (UINT64_C(1) << 63)
+#define BUSY        (UINT64_C(1) << 63)
 #define CONFLICT    (UINT64_C(1) << 62)
 #define INDEX_SHIFT 48
 #define NUMBER_MASK ((UINT64_C(1) << INDEX_SHIFT) - 1)

@@ -89,7 +89,7 @@ static void add(struct call *call, struct state_stream *stream)
 
 bool state_in_scope(const struct call *call, const struct state_stream *stream, unsigned int scope)
 {
-	enum stream_kind own = state_stream_kind(call->stream);
+	enum stream_kind own = call->stream_kind;
 	enum stream_kind kind = stream_kind(stream);
 	uint64_t number;
 

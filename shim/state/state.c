@@ -139,6 +139,8 @@ void state_before(struct call *call)
 	unsigned int scopes;
 	bool full;
 
+	call->stream_kind = STREAM_UNKNOWN;
+	call->backlog = 0;
 	call->entry_number = 0;
 	call->legacy_number = 0;
 	call->event = NULL;
@@ -149,7 +151,12 @@ void state_before(struct call *call)
 	resolve_stream(call, row);
 	stream = call->stream;
 	if (stream) {
+		uint64_t completed = STATE_LOAD(&stream->completed);
+
+		call->stream_kind = stream_kind(stream);
 		call->entry_number = STATE_LOAD(&stream->submitted);
+		if (call->entry_number > completed)
+			call->backlog = call->entry_number - completed;
 		if (stream_joins(stream) && call->context)
 			call->legacy_number = STATE_LOAD(&call->context->legacy->submitted);
 		if (__builtin_expect(STATE_LOAD(&stream->capture) != 0, 0) &&
@@ -181,7 +188,7 @@ void state_before(struct call *call)
 	full = row->level == CATALOGUE_LEVEL_FULL;
 	scopes = full ? scopes_wanted(call, row) : 0;
 	/* A query of the legacy stream that says "done" says it of all blocking streams. */
-	if (row->flags & CATALOGUE_HAS_RESULT && stream && stream_kind(stream) == STREAM_LEGACY)
+	if (row->flags & CATALOGUE_HAS_RESULT && call->stream_kind == STREAM_LEGACY)
 		scopes |= 1U << CATALOGUE_SCOPE_STREAM;
 	if (scopes)
 		pending_snapshot(call, scopes, config.attribute && full);

@@ -91,14 +91,10 @@ bool state_in_scope(const struct call *call, const struct state_stream *stream, 
  * of them. What another thread submitted meanwhile is among them.
  */
 uint32_t state_pending_anywhere(struct call_pending *ret_pending, uint32_t most);
-/* Operations of the call's stream that were not known complete when it began; for rules (BACKLOG). */
-uint64_t state_backlog(const struct call *call);
 
 /* For emit: what a candidate is called. */
 struct emit_candidate;
 void state_candidate(const struct call_pending *pending, struct emit_candidate *ret_candidate);
-/* enum stream_kind; NULL: STREAM_UNKNOWN. */
-uint32_t state_stream_kind(const struct state_stream *stream);
 uint64_t state_context_id(const struct state_context *context);
 
 #endif

@@ -15,7 +15,7 @@
 #include "state/internal.h"
 #include "state/state.h"
 
-#define CHUNK	  64 /* entries made at a time */
+#define CHUNK     64 /* entries made at a time */
 #define LOOKED_AT 16 /* retired entries looked at for one to take over */
 
 static bool is_current(const void *value, uint64_t hash);
@@ -282,11 +282,6 @@ void state_thread_exit(void)
 	}
 	lock_give(&state_lock);
 	memset(thread, 0, sizeof(*thread));
-}
-
-uint32_t state_stream_kind(const struct state_stream *stream)
-{
-	return stream ? stream_kind(stream) : STREAM_UNKNOWN;
 }
 
 void stream_clear(void)

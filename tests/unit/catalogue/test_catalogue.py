@@ -218,7 +218,7 @@ class When(unittest.TestCase):
         for text, expected in {
             "true": "true",
             "ASYNC && SOURCE == PAGEABLE": "((call->flags & CALL_ASYNC) != 0) && call->source_kind == MEMORY_PAGEABLE",
-            "!( BYTES > 4 )||STREAM==LEGACY": "!(call->bytes > 4) || state_stream_kind(call->stream) == STREAM_LEGACY",
+            "!( BYTES > 4 )||STREAM==LEGACY": "!(call->bytes > 4) || call->stream_kind == STREAM_LEGACY",
             "(SUBJECT & CU_CTX_SYNC_MEMOPS) != 0": "(call->subject & CU_CTX_SYNC_MEMOPS) != 0",
         }.items():
             self.assertEqual(catalogue_module.when_to_c(text), expected)

@@ -80,16 +80,27 @@ class Header(unittest.TestCase):
         self.assertEqual(set(self.found), declared)
         self.assertGreater(self.found.cuda_version, 11000)
         if self.found.cuda_version == 13000:
-            self.assertEqual(len(self.found), 634)
+            beside = os.path.isfile(os.path.join(support.INCLUDE, "cudaProfiler.h"))
+            self.assertEqual(len(self.found), 637 if beside else 634)
+            self.assertEqual("cuProfilerStart" in self.found, beside)
+
+    def test_without_profiler_header(self):
+        """cuda.h alone is enough: those functions are left out, and nothing else."""
+        with tempfile.TemporaryDirectory() as folder:
+            os.symlink(os.path.join(support.INCLUDE, "cuda.h"), os.path.join(folder, "cuda.h"))
+            alone = prototypes.parse(folder)
+        self.assertEqual(set(self.found) - set(alone), {name for name in self.found if name.startswith("cuProfiler")})
+        self.assertEqual(set(alone) - set(self.found), set())
 
     def test_round_trip(self):
         """The compiler accepts our declaration beside the header's: same types."""
         text = f"#define {prototypes.HEADER_DEFINE} 1\n#include <cuda.h>\n"
+        text += "#if __has_include(<cudaProfiler.h>)\n#include <cudaProfiler.h>\n#endif\n"
         text += "".join(prototype.declare() + ";\n" for prototype in self.found.values())
         text += "".join(f"{prototype.declare_pointer('p_' + name)};\nvoid s_{name}(void);\n"
                         f"void s_{name}(void) {{ p_{name} = {name}; }}\n" for name, prototype in self.found.items())
-        done = subprocess.run(["cc", "-std=gnu11", "-Werror", "-fsyntax-only", "-isystem", support.INCLUDE, "-x", "c", "-"],
-                              input=text, capture_output=True, text=True, check=False)
+        done = subprocess.run(["cc", "-std=gnu11", "-Werror", "-Wno-deprecated-declarations", "-fsyntax-only", "-isystem", support.INCLUDE,
+                               "-x", "c", "-"], input=text, capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, 0, done.stderr[:2000])
 
     def test_wrong_declaration_is_refused(self):

@@ -18,28 +18,10 @@
 
 #include "call.h"
 #include "catalogue/catalogue.h"
-#include "state/state.h"
 
 #define ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
 #define KIB               1024u
 #define MIB               (1024u * 1024u)
-
-/* The tables ask state for the kind of a stream; here a stream is its kind. */
-uint32_t state_stream_kind(const struct state_stream *stream)
-{
-	return (uint32_t)(uintptr_t)stream;
-}
-
-/* And for the backlog of the call's stream; here the call says it itself. */
-uint64_t state_backlog(const struct call *call)
-{
-	return call->entry_number;
-}
-
-static struct state_stream *stream_of(enum stream_kind kind)
-{
-	return (struct state_stream *)(uintptr_t)kind;
-}
 
 /* One line of the measured table; the call is on NULL unless `own` says that it is on the stream
  * given. */
@@ -158,7 +140,7 @@ static struct call call_of(const struct line *line, int function)
 	call.destination_kind = (uint8_t)line->destination;
 	call.bytes = line->bytes;
 	call.subject = line->subject;
-	call.stream = stream_of(line->on);
+	call.stream_kind = line->on;
 	return call;
 }
 
@@ -296,15 +278,15 @@ static void test_legacy_join(void **state)
 	memset(&call, 0, sizeof(call));
 	assert_int_equal(rule->wait_class, WAIT_DEVICE);
 	assert_int_equal(rule->scope, CATALOGUE_SCOPE_JOIN);
-	call.stream = stream_of(STREAM_LEGACY);
+	call.stream_kind = STREAM_LEGACY;
 	assert_true(rule->when(&call));
-	call.stream = stream_of(STREAM_BLOCKING);
+	call.stream_kind = STREAM_BLOCKING;
 	assert_true(rule->when(&call));
-	call.stream = stream_of(STREAM_PER_THREAD);
+	call.stream_kind = STREAM_PER_THREAD;
 	assert_true(rule->when(&call));
-	call.stream = stream_of(STREAM_NON_BLOCKING);
+	call.stream_kind = STREAM_NON_BLOCKING;
 	assert_false(rule->when(&call));
-	call.stream = stream_of(STREAM_BLOCKING);
+	call.stream_kind = STREAM_BLOCKING;
 	call.flags = CALL_CAPTURED;
 	assert_false(rule->when(&call));
 	assert_true(has_rule(FUNCTION_cuLaunchKernel, RULE_LEGACY_JOIN));

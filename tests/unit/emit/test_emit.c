@@ -30,13 +30,6 @@
 #include "emit/internal.h"
 #include "emit/lock.h"
 #include "fake/records.h"
-#include "state/state.h"
-
-/* The small catalogue's rules ask state; nothing here tries a rule. */
-uint64_t state_backlog(const struct call *call)
-{
-	return 0;
-}
 
 static char folder[] = "/tmp/slipstream-emit-XXXXXX";
 

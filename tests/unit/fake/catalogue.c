@@ -8,20 +8,18 @@
 #include "catalogue/catalogue.h"
 #include "config.h"
 #include "driver/driver.h"
-#include "state/state.h"
 
 struct driver_ops driver;
 struct config config = {.mode = CONFIG_OBSERVE, .stack_depth = 32, .threshold_ns = 5000};
 
 #define NAME(name) [FUNCTION_##name] = #name
 const char *const function_names[FUNCTION_COUNT] = {
-	NAME(cuModuleUnload),
-	NAME(cuCtxSynchronize),     NAME(cuEventQuery),         NAME(cuEventRecord),
-	NAME(cuEventSynchronize),   NAME(cuLaunchKernel),       NAME(cuMemAlloc_v2),
-	NAME(cuMemFree_v2),         NAME(cuMemHostRegister_v2), NAME(cuMemcpyDtoH_v2),
-	NAME(cuMemcpyHtoDAsync_v2), NAME(cuMemcpyHtoD_v2),      NAME(cuStreamCreate),
-	NAME(cuStreamDestroy_v2),   NAME(cuStreamQuery),        NAME(cuStreamSynchronize),
-	NAME(cuStreamWaitEvent),    NAME(cuThunkOnly),
+	NAME(cuModuleUnload),      NAME(cuCtxSynchronize),     NAME(cuEventQuery),
+	NAME(cuEventRecord),       NAME(cuEventSynchronize),   NAME(cuLaunchKernel),
+	NAME(cuMemAlloc_v2),       NAME(cuMemFree_v2),         NAME(cuMemHostRegister_v2),
+	NAME(cuMemcpyDtoH_v2),     NAME(cuMemcpyHtoDAsync_v2), NAME(cuMemcpyHtoD_v2),
+	NAME(cuStreamCreate),      NAME(cuStreamDestroy_v2),   NAME(cuStreamQuery),
+	NAME(cuStreamSynchronize), NAME(cuStreamWaitEvent),    NAME(cuThunkOnly),
 };
 
 const uint64_t catalogue_id = UINT64_C(0x1234);
@@ -88,7 +86,7 @@ static bool pageable_source(const struct call *call)
 
 static bool backlog(const struct call *call)
 {
-	return state_backlog(call) >= 500;
+	return call->backlog >= 500;
 }
 
 static bool first_use(const struct call *call)

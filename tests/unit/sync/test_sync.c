@@ -233,6 +233,30 @@ static void test_observed_unknown_needs_work(void **state)
 	assert_true(wait_of(RULE_OBSERVED_UNKNOWN, 2)->blocked_ns == 860 * US);
 }
 
+/* A calibrated cost says nothing about the first call of a run: loading and first touches are not in it. */
+static void test_first_call_with_calibration(void **state)
+{
+	assert_true(idle_calibrate(idle_key_of(FUNCTION_cuMemFree_v2, 0, 0, 0), 5 * US));
+	make(FUNCTION_cuMemFree_v2, NULL, 6 * MS);
+	assert_int_equal(findings(), 0);
+	make(FUNCTION_cuMemFree_v2, NULL, 20 * US);
+	make(FUNCTION_cuMemFree_v2, NULL, 350 * US);
+	assert_int_equal(findings(), 0);
+	make(FUNCTION_cuMemFree_v2, NULL, 6 * MS);
+	assert_int_equal(findings(), 1);
+	assert_int_equal(wait_of(RULE_FREE_DRAINS_DEVICE, 0)->idle_basis, IDLE_CALIBRATED);
+}
+
+/* Submitting is short by every measurement: less than 1 ms more is the scheduler's. */
+static void test_held_up_submission(void **state)
+{
+	world_launch(N, KERNEL(0));
+	make(FUNCTION_cuLaunchKernel, N, 900 * US);
+	assert_int_equal(findings(), 0);
+	make(FUNCTION_cuLaunchKernel, N, 1100 * US);
+	assert_non_null(wait_of(RULE_OBSERVED_UNKNOWN, 0));
+}
+
 /* A launch that was held up for an unknown reason is still the first behind the other stream's work. */
 static void test_observed_unknown_does_not_hide_a_join(void **state)
 {
@@ -616,6 +640,8 @@ int main(void)
 		TEST(observed_unknown),
 		TEST(observed_unknown_needs_work),
 		TEST(observed_unknown_does_not_hide_a_join),
+		TEST(first_call_with_calibration),
+		TEST(held_up_submission),
 		TEST(figure_of_a_slower_machine),
 		TEST(page_faults_are_no_wait),
 		TEST(own_work_behind_a_wait),
