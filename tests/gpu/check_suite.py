@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The suite's own judgement: a right report passes, each thing that could be wrong with it is told; and the section is written from results.
+"""The suite's own judgement: a right report passes, each thing that could be wrong with it is told; the section is written from results; programs
+on the simulated driver go through the suite, and one that notices the shim is found.
 
-    check_suite.py
+    check_suite.py BUILD
 """
 import copy
 import json
@@ -58,6 +59,13 @@ def check_pytorch():
     assert "lost" in broken(lambda report: report["processes"][4].update(dropped=1))
 
 
+def check_forking():
+    processes = [{"forked": False}] * 3 + [{"forked": True}] * 2
+    check = CHECKS["forked children"]
+    assert check({"processes": processes, "calls": {"total": 9}}, "") == []
+    assert check({"processes": processes[1:], "calls": {"total": 9}}, "") and check({"processes": processes, "calls": {"total": 8}}, "")
+
+
 def check_section():
     row = {
         "program": "some program", "same_output": True, "calls": 7, "witness": "different", "witness_lines": ["cuInit: kernel 2, shim 1"],
@@ -90,6 +98,37 @@ def check_section():
         assert text in done.stdout, (text, done.stdout)
 
 
+def check_run(build):
+    noticing = "sh -c 'echo \"preloaded: $LD_PRELOAD\"'"
+    forking = f"{sys.executable} {os.path.join(HERE, 'forking.py')}"
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run([
+            sys.executable, os.path.join(HERE, "run_all.py"), "--build", build, "--out", folder, "--driver", os.path.join(build, "tests", "simcuda"),
+            "--part", "off", "--part", "programs", "--program", "demo=" + os.path.join(build, "tests", "programs", "demo", "demo"),
+            "--program", f"noticing={noticing}", "--program", "failing=false", "--program", f"forked children={forking}",
+        ], capture_output=True, text=True, check=False)
+        with open(os.path.join(folder, "results.json"), encoding="utf-8") as file:
+            results = json.load(file)
+        left = os.listdir(folder)
+    assert done.returncode == 1, done
+    assert "\nFAIL  noticing: with the shim: status 0, other output" in done.stdout, done.stdout
+    assert "\nskip  failing: does not run without the shim" in done.stdout, done.stdout
+    assert results["off"] == {"same_output": True}, results["off"]
+    assert results["counts"]["failed"] == 1, done.stdout
+    rows = {row["program"]: row for row in results["programs"]}
+    assert set(rows) == {"demo", "forked children"}, done.stdout
+    for row in rows.values():
+        assert row["witness"] in ("equal", "not run") and row["raw_s"] > 0 and row["report_s"] > 0 and row["record_bytes"] > 0, row
+        assert len(row["raw_runs"]) == len(row["shim_runs"]) == 3, row
+    assert rows["demo"]["calls"] > 100 and "free-drains-device" in rows["demo"]["rules"] and rows["demo"]["processes"] == 1, rows["demo"]
+    assert rows["forked children"]["checks"] == [], rows["forked children"]
+    # Two children before and two after the first use of CUDA, one call each.
+    assert (rows["forked children"]["processes"], rows["forked children"]["forked"], rows["forked children"]["calls"]) == (5, 2, 9), rows["forked children"]
+    assert {"log.txt", "results.md", "noticing.differs.txt", "demo.report.txt"} <= set(left), left
+
+
 if __name__ == "__main__":
     check_pytorch()
+    check_forking()
     check_section()
+    check_run(os.path.abspath(sys.argv[1]))

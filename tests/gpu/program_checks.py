@@ -53,4 +53,9 @@ def check_pytorch(report, script):
     return faults
 
 
-CHECKS = {"PyTorch": check_pytorch}
+def check_forking(report, _):
+    seen = len(report["processes"]), sum(process["forked"] for process in report["processes"]), report["calls"]["total"]
+    return [] if seen == (5, 2, 9) else [f"{seen} processes, forked after CUDA, calls instead of (5, 2, 9)"]
+
+
+CHECKS = {"PyTorch": check_pytorch, "forked children": check_forking}

@@ -10,6 +10,7 @@ RESULTS.md), results.json, and what each part left. Needs python3 alone; program
 import argparse
 import json
 import os
+import shlex
 import shutil
 import statistics
 import subprocess
@@ -39,7 +40,6 @@ def rounds(first):
     return 3 if first < 4 else 2 if first < 15 else 1
 
 
-
 class Suite:
     def __init__(self, options):
         self.options = options
@@ -58,6 +58,8 @@ class Suite:
             name: value for name, value in os.environ.items() if not name.startswith("SLIPSTREAM_") and name != "LD_PRELOAD"
         }
         # Triton and JAX compile into caches: a cache of our own, warmed by the first run, is the same for all runs.
+        if options.driver:
+            self.environment["LD_LIBRARY_PATH"] = os.path.abspath(options.driver)
         self.environment.setdefault("TRITON_CACHE_DIR", os.path.join(self.out, "triton-cache"))
 
     def left(self):
@@ -141,10 +143,9 @@ def part_attribute(suite):
 
 def part_off(suite):
     """Switched off, the shim leaves the program's output alone and no record."""
-    binary = compile_program(suite, *RUNTIME_PROGRAMS[0])
-    if not binary:
-        return None
-    program = [binary]
+    program = next(programs(suite), (None, None))[1]
+    if not program:
+        return suite.say("skip", "off", "no program")
     status, expected, stderr, _ = suite.run("off: raw", program, 60)
     if status != 0:
         return suite.say("skip", "off", f"does not run without the shim: {tail(stderr)}")
@@ -203,12 +204,17 @@ def compile_program(suite, name, source, arguments):
 
 def programs(suite):
     """(name, command) of what can run here."""
+    if suite.options.program:
+        for text in suite.options.program:
+            name, command = text.split("=", 1)
+            yield name, shlex.split(command)
+        return
     for name, source, arguments in RUNTIME_PROGRAMS:
         binary = compile_program(suite, name, source, arguments)
         if binary:
             yield name, [binary]
-    for name, module, script in (("PyTorch", "torch", "pytorch_mix.py"), ("CuPy", "cupy", "cupy_mix.py"), ("JAX", "jax", "jax_mix.py"),
-                                 ("Triton", "triton", "triton_mix.py")):
+    for name, module, script in (("forked children", "ctypes", "forking.py"), ("PyTorch", "torch", "pytorch_mix.py"),
+                                 ("CuPy", "cupy", "cupy_mix.py"), ("JAX", "jax", "jax_mix.py"), ("Triton", "triton", "triton_mix.py")):
         if python_has(suite, module):
             yield name, [sys.executable, os.path.join(HERE, script)]
         else:
@@ -345,8 +351,14 @@ def main():
     parser.add_argument("--out", required=True)
     parser.add_argument("--part", action="append", choices=PARTS)
     parser.add_argument("--minutes", type=float, default=8)
+    parser.add_argument("--program", action="append", metavar="NAME=COMMAND", help="this program instead of the suite's own")
+    parser.add_argument("--driver", help="folder of the driver to use (the simulated one)")
     parser.add_argument("--bench", default=[], action="append", help="one more argument for overhead.py (--bench=--quick)")
-    suite = Suite(parser.parse_args())
+    options = parser.parse_args()
+    for text in options.program or ():
+        if "=" not in text:
+            parser.error(f"--program {text}: not NAME=COMMAND")
+    suite = Suite(options)
     suite.results["machine"] = machine(suite.build)
     for part in PARTS:
         if suite.options.part and part not in suite.options.part:
