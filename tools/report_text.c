@@ -2,8 +2,7 @@
 /*
  * Report, text: what a person wants to see first comes first. Implicit synchronizations ranked by
  * blocked time, then calls that were slow by their own work, then device-side serialization, then
- * explicit waits, then coverage. Called by
- * report_output_write().
+ * explicit waits, then coverage. Called by report_output_write().
  */
 #include <inttypes.h>
 

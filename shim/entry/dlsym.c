@@ -135,8 +135,8 @@ static struct hook_answer answer_driver_name(void *handle, const char *name, con
 	if (handle == RTLD_NEXT && comes_after(caller, entry_wrappers)) {
 		address = libc_dlsym(RTLD_NEXT, name);
 		if (!address || !comes_after(address, caller))
-			return untouched; /* another interposer behind us: its own next is none of
-					     ours */
+			/* Another interposer behind us: its own next is none of ours. */
+			return untouched;
 	} else {
 		address = honest_answer(handle, name, caller);
 	}

@@ -46,8 +46,8 @@ struct entry_thread {
 	uint64_t *counters;  /* emit's block of this thread */
 	uint32_t hold; /* not 0: calls pass through unclassified (inside our rooms, or for good) */
 	uint8_t starting; /* inside entry_slow(): a call from there must not come back in */
-	uint8_t gone; /* the pthread key's destructor ran: calls of later destructors use the shared
-			 block */
+	/* The pthread key's destructor ran: calls of later destructors use the shared block. */
+	uint8_t gone;
 };
 
 extern __thread struct entry_thread entry_thread ENTRY_HIDDEN
@@ -121,12 +121,14 @@ static inline bool entry_count(uint32_t function)
 static inline void entry_rooms_enter(void)
 {
 	entry_thread.hold = 1;
-	__atomic_signal_fence(__ATOMIC_SEQ_CST); /* a signal handler's calls see hold set before our
-						    rooms are busy */
+	/* Pairs with the fence in entry_rooms_leave(), for this thread's signal handlers: their calls
+	 * see `hold` set as long as our rooms are busy. */
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 }
 
 static inline void entry_rooms_leave(void)
 {
+	/* Pairs with the fence in entry_rooms_enter(). */
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	entry_thread.hold = 0;
 }

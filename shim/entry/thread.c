@@ -176,8 +176,8 @@ static bool start(struct entry_thread *thread, uint32_t function)
 		}
 		thread->counters = counters;
 		thread->hold = __atomic_load_n(&passing, __ATOMIC_RELAXED);
-		__atomic_signal_fence(__ATOMIC_SEQ_CST); /* a signal handler that finds the
-							    generation finds the block */
+		/* A signal handler that finds the generation finds the block. */
+		__atomic_signal_fence(__ATOMIC_SEQ_CST);
 		thread->generation = live;
 	}
 	tell_driver();

@@ -18,7 +18,11 @@
  *	youngest			whoever submits; one word, so kind and name fit each other
  *	joined, joined_by,		under `joining`, a try-lock of the entry: who does not get it
  *	legacy_joined, legacy_at	does without (knows less, claims nothing)
- *	pending_bits, unjoined_bits	set by who submits, cleared by who looks; see stream_list()
+ *	pending_bits, unjoined_bits	set by who submits, cleared by who looks; see pending.c
+ *	capture, capture_sequence	the calls of a capture, which the program orders itself; read by
+ *					anyone
+ *	owner				its thread at its first use; 0 by whoever retires the entry
+ *	next				under LOCK_STATE
  */
 #ifndef SLIPSTREAM_STATE_INTERNAL_H
 #define SLIPSTREAM_STATE_INTERNAL_H
@@ -42,33 +46,33 @@ struct state_stream {
 	uint64_t completed;
 	uint64_t youngest; /* operation << 32 | string id */
 	uint64_t capture;  /* capture it is part of (capture.c); 0 none */
-	uint32_t kind;	   /* enum stream_kind */
-	uint32_t index;	   /* bit in the lists; number in reports less one; constant */
+	uint32_t kind;     /* enum stream_kind */
+	uint32_t index;    /* bit in the lists; number in reports less one; constant */
 
-	uint64_t joined;	/* the legacy stream is ordered behind this stream up to here ... */
-	uint64_t joined_by;	/* ... from its own operation with this number on */
+	uint64_t joined;        /* the legacy stream is ordered behind this stream up to here ... */
+	uint64_t joined_by;     /* ... from its own operation with this number on */
 	uint64_t legacy_joined; /* this stream is ordered behind the legacy stream up to here ... */
-	uint64_t legacy_at;	/* ... from its own operation with this number on */
+	uint64_t legacy_at;     /* ... from its own operation with this number on */
 	uint32_t joining;
 	uint32_t capture_sequence; /* odd: this stream began a capture that goes on (capture.c) */
-	uint64_t owner;		   /* serial of the thread of a per-thread stream */
+	uint64_t owner;            /* serial of the thread of a per-thread stream */
 	struct state_stream *next; /* in the list of entries to take over; under LOCK_STATE */
 } __attribute__((aligned(64)));
 
 struct state_context {
-	uint64_t id;	 /* cuCtxGetId; stored last (release), read first (acquire) */
+	uint64_t id;     /* cuCtxGetId; stored last (release), read first (acquire) */
 	uint64_t handle; /* drivers before 12.0: the handle stands for the id while it lives */
 	struct state_stream *legacy; /* set before id, for good */
 	struct state_context *next;  /* all contexts ever; constant once published */
-	int device;		     /* -1 unknown; constant while id is */
-	bool created;		     /* by a cuCtxCreate; else a primary context */
+	int device;                  /* -1 unknown; constant while id is */
+	bool created;                /* by a cuCtxCreate; else a primary context */
 	uint32_t sync_memops;
 };
 
 /* What a thread used last. Its own; checked against the entries, which may have changed. */
 #define PER_THREAD_CACHE 4
-#define THREAD_STREAMS	 8  /* powers of two */
-#define THREAD_KERNELS	 64
+#define THREAD_STREAMS   8 /* powers of two */
+#define THREAD_KERNELS   64
 struct state_thread {
 	uint64_t serial; /* from 1; 0: none yet */
 	uint64_t context_key;
@@ -113,14 +117,14 @@ static inline struct thread_kernel *thread_kernel_slot(struct state_thread *thre
 }
 
 struct state_event {
-	uint64_t handle;
-	uint64_t record;  /* event.c */
-	uint64_t capture; /* recorded inside this capture; 0: not */
-	uint32_t foreign;
-	struct state_event *next;
+	uint64_t handle;  /* stored last (release), read first (acquire); 0 by its destroy */
+	uint64_t record;  /* stream, number, marks: event.c; compare-and-swap by those who record */
+	uint64_t capture; /* recorded inside this capture; 0: not; written by the recorder */
+	uint32_t foreign; /* 1, for good: recorded by something unseen; set and read by anyone */
+	struct state_event *next; /* retired entries; under LOCK_STATE */
 };
 
-#define STATE_LOAD(pointer)	    __atomic_load_n(pointer, __ATOMIC_RELAXED)
+#define STATE_LOAD(pointer)         __atomic_load_n(pointer, __ATOMIC_RELAXED)
 #define STATE_STORE(pointer, value) __atomic_store_n(pointer, value, __ATOMIC_RELAXED)
 
 /* One lock and one arena for everything but allocations. */
@@ -145,6 +149,7 @@ struct state_stream *stream_per_thread(struct state_context *context);
 /* Under LOCK_STATE. */
 struct state_stream *stream_new(struct state_context *context, enum stream_kind kind,
 				uint64_t handle);
+/* Under LOCK_STATE: the entry may be taken over, once its work is known complete. */
 void stream_retire(struct state_stream *stream);
 struct state_stream *stream_at(uint32_t index);
 uint32_t stream_count(void);
@@ -174,25 +179,34 @@ static inline bool stream_joins(const struct state_stream *stream)
 }
 
 /* order.c: completion and legacy order. */
+/* The driver took the call's operation: number it, note whom it is ordered behind. */
 void order_submitted(struct call *call);
 /* The stream's next number for an operation that the driver took. */
 uint64_t order_number(struct state_stream *stream, uint64_t youngest);
+/* The host has observed the operations up to `number`: draws every conclusion from that. */
 void order_complete(struct state_stream *stream, uint64_t number);
 /* Nothing of it counts as pending any more; no conclusion is drawn. */
 void order_forget(struct state_stream *stream);
 /* All that call->pending held at entry and that lies in the scope. */
 void order_complete_pending(struct call *call, unsigned int scope);
+/* Is there work on `stream` that the call's own operation is the first to be ordered behind? */
 bool order_is_unjoined(const struct call *call, const struct state_stream *stream);
 
 /* pending.c */
 extern uint64_t pending_bits[STREAM_WORDS];  /* may have work not known complete */
 extern uint64_t unjoined_bits[STREAM_WORDS]; /* and the legacy stream may not be behind it */
+/* The stream has a new operation. After the number went up: pairs with pending_take_out(). */
 void pending_list(struct state_stream *stream);
-/* `ask`: make the candidates certain by queries (--attribute). */
 /* For launches and records: the call's own stream, and the streams it is the first to join. */
 void pending_glance(struct call *call);
+/* `scopes`: bits 1 << enum catalogue_scope. `ask`: make the candidates certain by queries (--attribute). */
 void pending_snapshot(struct call *call, unsigned int scopes, bool ask);
+/* Off both lists. */
 void pending_forget(struct state_stream *stream);
+/*
+ * Between begin and end: the stream goes off the list unless it has work above *known. Clears the bit, then reads the number;
+ * pairs with order_number(), which adds to the number, then sets the bit.
+ */
 void pending_begin_out(void);
 void pending_take_out(uint64_t *list, struct state_stream *stream, const uint64_t *known);
 void pending_end_out(void);
@@ -200,23 +214,27 @@ void pending_clear(void);
 extern struct lock attribute_lock;
 
 /* event.c */
+/* The record that state_event_recording() began has been made, or failed. */
 void event_settle(struct call *call, CUresult result);
 /* What a settled record covers; NULL: nothing that can be known. */
 struct state_stream *event_covers(uint64_t record, uint64_t *ret_number);
+/* What the event holds now, for event_covers(). */
 uint64_t event_record_at(const struct state_event *event);
 void event_clear(void);
+/* NULL: not known. */
 struct state_event *event_find(uint64_t handle);
 
-/* memory.c */
+/* memory.c: MEMORY_NONE: in no known range. */
 enum memory_kind memory_look_up(uint64_t address, bool *ret_sync_memops);
 void memory_clear(void);
 
 /* kernel.c */
+/* String id, 0 unknown; *ret_launched: a launch of this handle succeeded before. */
 uint32_t kernel_name(uint64_t handle, bool *ret_launched);
 void kernel_launched(uint64_t handle);
 void kernel_clear(void);
 
-/* capture.c */
+/* capture.c: does the capture of this name (state_stream.capture) still go on? */
 bool capture_is_active(uint64_t capture);
 
 #endif

@@ -508,8 +508,8 @@ static void case_fork_idle(void)
 	current(&context);
 	pid = fork();
 	if (pid == 0)
-		exit(0); /* exit handlers run in a child that used nothing: the parent's record
-			    stays live */
+		/* Exit handlers run in a child that used nothing: the parent's record stays live. */
+		exit(0);
 	wait_for(pid);
 	current(&context);
 	raise(SIGKILL);
