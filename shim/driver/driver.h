@@ -13,6 +13,11 @@
 
 #include <stdbool.h>
 
+#include <cuda.h>
+#if __has_include(<cudaProfiler.h>)
+#include <cudaProfiler.h> /* types of cuProfilerInitialize, which cuda.h lacks */
+#endif
+
 #include "driver/driver_ops.h" /* generated: struct driver_ops, enum function_number, FUNCTION_COUNT */
 
 extern struct driver_ops driver;

@@ -101,6 +101,11 @@ uint64_t idle_cost(const struct call *call, uint32_t key, enum idle_basis *ret_b
 	return 0;
 }
 
+bool idle_minimum(uint32_t key, uint64_t *ret_cost)
+{
+	return find(minima, key, ret_cost);
+}
+
 void idle_sample(uint32_t key, uint64_t duration_ns)
 {
 	store(minima, key, duration_ns);

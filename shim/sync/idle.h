@@ -22,6 +22,9 @@ uint32_t idle_key_of(uint16_t function, uint8_t source_kind, uint8_t destination
 /* Cost in ns and where it comes from; IDLE_NONE and 0: nothing is known. */
 uint64_t idle_cost(const struct call *call, uint32_t key, enum idle_basis *ret_basis);
 
+/* The least this run has seen; false: nothing. */
+bool idle_minimum(uint32_t key, uint64_t *ret_cost);
+
 /* A call that had nothing to wait for took this long. */
 void idle_sample(uint32_t key, uint64_t duration_ns);
 

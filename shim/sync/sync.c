@@ -37,12 +37,12 @@
 
 /* Blocked at least this long where no known work explains it. */
 #define UNEXPLAINED_NS 50000
-/* The same where nothing at all is known to be pending; and so many times the call's idle cost. */
+/* The same where nothing at all is known to be pending, and so many times the call's least; or where no idle cost is known. */
 #define UNSEEN_NS    1000000
 #define UNSEEN_TIMES 20
-/* Without work in the rule's scope a call must take so many times its idle cost: measured here, or the catalogue's figure. */
-#define ALONE_TIMES         3
-#define ALONE_DEFAULT_TIMES 10
+/* Without work in the rule's scope a call must take so many times its idle cost; and where this run has not seen that. */
+#define ALONE_TIMES       3
+#define ALONE_FIRST_TIMES 10
 /* A figure of the catalogue may be off by itself, up to this much. */
 #define FIGURE_ERROR_NS 100000
 /* Page faults of a destination, 0.5 us for 4 KiB. */
@@ -170,22 +170,31 @@ static bool stands_out(const struct call *call, const struct catalogue_rule *rul
 	return verdict->blocked_ns > threshold(rule) && verdict->blocked_ns > margin_ns;
 }
 
-/* With no work known in the scope: is it so much that a slow machine or a first call does not explain it? */
+/*
+ * With no work known in the scope: is it so much that a slow machine, a first call (loading, first touches) or a moment without
+ * the processor does not explain it? Where nothing is pending anywhere only what this very run has seen is a measure. An operation
+ * that is only submitted is held up by the scheduler more often than by anything else.
+ */
 static bool stands_out_alone(const struct call *call, uint64_t idle_ns,
 			     const struct verdict *verdict)
 {
 	struct call_pending pending;
-	uint64_t times = verdict->basis == IDLE_DEFAULT ? ALONE_DEFAULT_TIMES : ALONE_TIMES;
+	uint64_t seen_ns, times = ALONE_TIMES;
 	uint64_t least_ns = UNEXPLAINED_NS;
+	bool seen = idle_minimum(idle_key(call), &seen_ns);
 
 	if (!call->pending_count && !state_pending_anywhere(&pending, 1)) {
-		if (verdict->basis != IDLE_CALIBRATED && verdict->basis != IDLE_MINIMUM)
+		if (!seen)
 			return false;
 		times = UNSEEN_TIMES;
 		least_ns = UNSEEN_NS;
-	} else if (verdict->basis == IDLE_NONE) {
-		least_ns = UNSEEN_NS;
+		if (idle_ns < seen_ns)
+			idle_ns = seen_ns;
+	} else if (!seen) {
+		times = ALONE_FIRST_TIMES;
 	}
+	if (verdict->basis == IDLE_NONE || call->flags & CALL_ASYNC)
+		least_ns = UNSEEN_NS;
 	return verdict->blocked_ns > least_ns &&
 	       verdict->blocked_ns > idle_ns * (times - 1) + fault_allowance(call);
 }

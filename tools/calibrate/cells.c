@@ -280,14 +280,22 @@ static CUresult pointer_attribute(struct bench *bench, const struct cell *cell)
 		.name = name_, .function = function_, .bytes = bytes_, .before = before_,          \
 		.call = call_, .after = after_                                                     \
 	}
-#define MEM_ALLOC(name, bytes)  PAIR(name, "cuMemAlloc_v2", bytes, NULL, mem_alloc, mem_free)
-#define MEM_FREE(name, bytes)   PAIR(name, "cuMemFree_v2", bytes, mem_alloc, mem_free, NULL)
+#define MEM_ALLOC(name, bytes) PAIR(name, "cuMemAlloc_v2", bytes, NULL, mem_alloc, mem_free)
+/* The operand is the memory that is freed: its kind is part of the idle line. */
+#define FREE(name_, function_, source_, bytes_, before_, call_, after_)                            \
+	{                                                                                          \
+		.name = name_, .function = function_, .source = OPERAND_##source_,                 \
+		.bytes = bytes_, .before = before_, .call = call_, .after = after_                 \
+	}
+#define MEM_FREE(name, bytes)   FREE(name, "cuMemFree_v2", DEVICE, bytes, mem_alloc, mem_free, NULL)
 #define HOST_ALLOC(name, bytes) PAIR(name, "cuMemHostAlloc", bytes, NULL, host_alloc, host_free)
-#define HOST_FREE(name, bytes)  PAIR(name, "cuMemFreeHost", bytes, host_alloc, host_free, NULL)
+#define HOST_FREE(name, bytes)                                                                     \
+	FREE(name, "cuMemFreeHost", PINNED, bytes, host_alloc, host_free, NULL)
 #define HOST_REGISTER(name, bytes)                                                                 \
 	PAIR(name, "cuMemHostRegister_v2", bytes, pages_make, host_register, pages_drop_registered)
 #define HOST_UNREGISTER(name, bytes)                                                               \
-	PAIR(name, "cuMemHostUnregister", bytes, pages_make_registered, host_unregister, pages_drop)
+	FREE(name, "cuMemHostUnregister", REGISTERED, bytes, pages_make_registered,                \
+	     host_unregister, pages_drop)
 
 const struct cell cells[] = {
 	HTOD("htod-pageable-4k", PAGEABLE, 4 * KIB),

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Prototypes of every function that cuda.h declares, all versions and per-thread forms.
+"""Prototypes of every function that cuda.h declares, all versions and per-thread forms, and of cudaProfiler.h where it lies beside it.
 
 Owns: reading the toolkit's header. Called by: catalogue.py, wrappers.py, the tests. Relies on: a C compiler for `-E`, and pycparser.
 
@@ -116,12 +116,16 @@ def _join(type_text, name):
 
 
 def preprocess(include_dir, cpp="cc"):
-    """cuda.h through the preprocessor, without line markers."""
+    """cuda.h through the preprocessor, without line markers; cudaProfiler.h behind it if there is one."""
     header = os.path.join(include_dir, "cuda.h")
     if not os.path.isfile(header):
         raise HeaderError(f"{header}: no such file")
     command = [*cpp.split(), "-E", "-P", "-x", "c", f"-D{HEADER_DEFINE}=1", "-isystem", include_dir,
-               "-include", header, os.devnull]
+               "-include", header]
+    profiler = os.path.join(include_dir, "cudaProfiler.h")
+    if os.path.isfile(profiler):
+        command += ["-include", profiler]
+    command.append(os.devnull)
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     except OSError as error:

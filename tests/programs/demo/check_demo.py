@@ -70,9 +70,6 @@ def check_sites(report, marked):
                    "main() of demo.c is not in the stack of %s %s" % (sync["rule"], place(site)))
     for rule, function, file, line, count in marked:
         got = seen.get((rule, function, file, line), 0)
-        if rule == "legacy-join":
-            # A launch that was held up on the host (this machine may be busy) is reported by what held it up instead.
-            got += seen.get(("queue-full", function, file, line), 0)
         others = [key for key in seen if key[2:] == (file, line)]
         expect(got == count, "%s:%d: expected %s of %s %d times, got %d (seen there: %s)"
                % (file, line, rule, function, count, got, others))
