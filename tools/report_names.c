@@ -24,17 +24,7 @@ const char *report_stream_kind(uint32_t kind)
 
 const char *report_memory_kind(uint32_t kind)
 {
-	static const char *const names[MEMORY_KIND_COUNT] = {
-		[MEMORY_NONE] = "none",
-		[MEMORY_UNKNOWN] = "unknown",
-		[MEMORY_PAGEABLE] = "pageable",
-		[MEMORY_PINNED] = "pinned",
-		[MEMORY_REGISTERED] = "registered",
-		[MEMORY_MANAGED] = "managed",
-		[MEMORY_DEVICE] = "device",
-		[MEMORY_POOL] = "pool",
-		[MEMORY_ARRAY] = "array",
-	};
+	static const char *const names[MEMORY_KIND_COUNT] = MEMORY_KIND_NAMES;
 
 	return name_in(names, ARRAY_SIZE(names), kind);
 }

@@ -98,7 +98,9 @@ struct record_function {
 };
 
 enum record_rule_flag {
-	RECORD_RULE_OWN_COST = 1 << 0, /* the call's own work took long: the finding is its whole duration, no wait */
+	RECORD_RULE_OWN_COST =
+		1
+		<< 0, /* the call's own work took long: the finding is its whole duration, no wait */
 };
 
 struct record_rule {
@@ -175,6 +177,15 @@ enum memory_kind {
 	MEMORY_ARRAY = 8,
 	MEMORY_KIND_COUNT
 };
+
+/* The same in words, as initialiser of a table: for reports, and for the tables of calibrate. */
+#define MEMORY_KIND_NAMES                                                                          \
+	{                                                                                          \
+		[MEMORY_NONE] = "none", [MEMORY_UNKNOWN] = "unknown",                              \
+		[MEMORY_PAGEABLE] = "pageable", [MEMORY_PINNED] = "pinned",                        \
+		[MEMORY_REGISTERED] = "registered", [MEMORY_MANAGED] = "managed",                  \
+		[MEMORY_DEVICE] = "device", [MEMORY_POOL] = "pool", [MEMORY_ARRAY] = "array",      \
+	}
 
 enum operation_kind {
 	OPERATION_UNKNOWN = 0,

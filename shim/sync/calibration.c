@@ -22,17 +22,7 @@
 #define FIELDS     6
 #define FIELD_SIZE 128
 
-static const char *const kind_names[MEMORY_KIND_COUNT] = {
-	[MEMORY_NONE] = "none",
-	[MEMORY_UNKNOWN] = "unknown",
-	[MEMORY_PAGEABLE] = "pageable",
-	[MEMORY_PINNED] = "pinned",
-	[MEMORY_REGISTERED] = "registered",
-	[MEMORY_MANAGED] = "managed",
-	[MEMORY_DEVICE] = "device",
-	[MEMORY_POOL] = "pool",
-	[MEMORY_ARRAY] = "array",
-};
+static const char *const kind_names[MEMORY_KIND_COUNT] = MEMORY_KIND_NAMES;
 
 static bool parse_kind(const char *text, uint8_t *ret_kind)
 {

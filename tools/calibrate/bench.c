@@ -16,15 +16,6 @@
 /* ns: a call not back by then waits for the gate, even on a busy machine. */
 #define GATE_WAIT UINT64_C(100000000)
 
-#define TRY(call)                                                                                  \
-	do {                                                                                       \
-		CUresult result_ = (call);                                                         \
-		if (result_) {                                                                     \
-			fprintf(stderr, "slipstream calibrate: %s: error %d\n", #call, result_);   \
-			return -EIO;                                                               \
-		}                                                                                  \
-	} while (0)
-
 uint64_t bench_now(void)
 {
 	struct timespec now;

@@ -21,15 +21,6 @@
 
 #define BUSY 5000000 /* ns of the busy kernel */
 
-#define MUST(call)                                                                                 \
-	do {                                                                                       \
-		CUresult result_ = (call);                                                         \
-		if (result_) {                                                                     \
-			fprintf(stderr, "slipstream calibrate: %s: error %d\n", #call, result_);   \
-			return -EIO;                                                               \
-		}                                                                                  \
-	} while (0)
-
 static void status(const char *name, CUresult result)
 {
 	printf("fact %s %d\n", name, (int)result);
@@ -82,77 +73,77 @@ static int facts_null(struct bench *bench)
 	CUevent event;
 	CUresult result;
 
-	MUST(gpu.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
-	MUST(gpu.cuMemAlloc(&memory, 4096));
+	TRY(gpu.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+	TRY(gpu.cuMemAlloc(&memory, 4096));
 
-	MUST(bench_kernel(bench, BENCH_BLOCKING, BUSY));
+	TRY(bench_kernel(bench, BENCH_BLOCKING, BUSY));
 	status("null-query-behind-blocking", gpu.cuStreamQuery(NULL));
 	begin = bench_now();
-	MUST(gpu.cuStreamSynchronize(NULL));
+	TRY(gpu.cuStreamSynchronize(NULL));
 	answer("null-synchronize-waits-for-blocking", LONG(bench_now() - begin));
-	MUST(bench_kernel(bench, BENCH_NON_BLOCKING, BUSY));
+	TRY(bench_kernel(bench, BENCH_NON_BLOCKING, BUSY));
 	status("null-query-behind-non-blocking", gpu.cuStreamQuery(NULL));
 	begin = bench_now();
-	MUST(gpu.cuStreamSynchronize(NULL));
+	TRY(gpu.cuStreamSynchronize(NULL));
 	answer("null-synchronize-waits-for-non-blocking", LONG(bench_now() - begin));
-	MUST(bench_idle(bench));
+	TRY(bench_idle(bench));
 
-	MUST(graph_make(bench, &exec));
-	MUST(gpu.cuGraphLaunch(exec, NULL));
-	MUST(bench_idle(bench));
-	MUST(bench_kernel(bench, BENCH_BLOCKING, BUSY));
+	TRY(graph_make(bench, &exec));
+	TRY(gpu.cuGraphLaunch(exec, NULL));
+	TRY(bench_idle(bench));
+	TRY(bench_kernel(bench, BENCH_BLOCKING, BUSY));
 	begin = bench_now();
-	MUST(gpu.cuGraphLaunch(exec, NULL));
+	TRY(gpu.cuGraphLaunch(exec, NULL));
 	returned = bench_now() - begin;
 	/*
 	 * Recorded on a per-thread basis it would prove nothing; so time the NULL stream's own end.
 	 */
-	MUST(gpu.cuEventRecord(event, NULL));
-	MUST(until(event, begin, &ns));
+	TRY(gpu.cuEventRecord(event, NULL));
+	TRY(until(event, begin, &ns));
 	answer("null-graph-launch-blocks", LONG(returned));
 	answer("null-graph-launch-ordered", LONG(ns));
 
-	MUST(bench_kernel(bench, BENCH_NULL, BUSY));
+	TRY(bench_kernel(bench, BENCH_NULL, BUSY));
 	begin = bench_now();
-	MUST(gpu.cuStreamCreate(&later, CU_STREAM_DEFAULT));
-	MUST(gpu.cuMemsetD8Async(memory, 0, 16, later));
-	MUST(gpu.cuEventRecord(event, later));
-	MUST(until(event, begin, &ns));
+	TRY(gpu.cuStreamCreate(&later, CU_STREAM_DEFAULT));
+	TRY(gpu.cuMemsetD8Async(memory, 0, 16, later));
+	TRY(gpu.cuEventRecord(event, later));
+	TRY(until(event, begin, &ns));
 	answer("stream-created-after-null-ordered", LONG(ns));
-	MUST(bench_idle(bench));
+	TRY(bench_idle(bench));
 
-	MUST(bench_kernel(bench, BENCH_BLOCKING, BUSY));
+	TRY(bench_kernel(bench, BENCH_BLOCKING, BUSY));
 	begin = bench_now();
 	result = gpu.cuStreamDestroy(later);
 	status("stream-destroy-idle", result);
-	MUST(gpu.cuStreamCreate(&later, CU_STREAM_DEFAULT));
-	MUST(gpu.cuEventRecord(event, NULL));
-	MUST(gpu.cuStreamWaitEvent(bench->stream[BENCH_NON_BLOCKING], event, 0));
-	MUST(gpu.cuEventRecord(event, bench->stream[BENCH_NON_BLOCKING]));
-	MUST(until(event, begin, &ns));
+	TRY(gpu.cuStreamCreate(&later, CU_STREAM_DEFAULT));
+	TRY(gpu.cuEventRecord(event, NULL));
+	TRY(gpu.cuStreamWaitEvent(bench->stream[BENCH_NON_BLOCKING], event, 0));
+	TRY(gpu.cuEventRecord(event, bench->stream[BENCH_NON_BLOCKING]));
+	TRY(until(event, begin, &ns));
 	answer("null-record-covers-blocking", LONG(ns));
-	MUST(bench_idle(bench));
+	TRY(bench_idle(bench));
 
 	/* Record on NULL while only a non-blocking stream is busy; waited for by another
 	 * non-blocking one. */
-	MUST(bench_kernel(bench, BENCH_NON_BLOCKING, BUSY));
+	TRY(bench_kernel(bench, BENCH_NON_BLOCKING, BUSY));
 	begin = bench_now();
-	MUST(gpu.cuEventRecord(event, NULL));
-	MUST(gpu.cuStreamWaitEvent(bench->observer[BENCH_NON_BLOCKING], event, 0));
-	MUST(gpu.cuEventRecord(event, bench->observer[BENCH_NON_BLOCKING]));
-	MUST(until(event, begin, &ns));
+	TRY(gpu.cuEventRecord(event, NULL));
+	TRY(gpu.cuStreamWaitEvent(bench->observer[BENCH_NON_BLOCKING], event, 0));
+	TRY(gpu.cuEventRecord(event, bench->observer[BENCH_NON_BLOCKING]));
+	TRY(until(event, begin, &ns));
 	answer("null-record-covers-non-blocking", LONG(ns));
-	MUST(bench_idle(bench));
+	TRY(bench_idle(bench));
 
-	MUST(bench_kernel(bench, BENCH_NON_BLOCKING, BUSY));
+	TRY(bench_kernel(bench, BENCH_NON_BLOCKING, BUSY));
 	begin = bench_now();
-	MUST(gpu.cuEventRecord(event, bench->stream[BENCH_NON_BLOCKING]));
-	MUST(gpu.cuStreamWaitEvent(NULL, event, 0));
-	MUST(gpu.cuMemsetD8Async(memory, 0, 16, blocking));
-	MUST(gpu.cuEventRecord(event, blocking));
-	MUST(until(event, begin, &ns));
+	TRY(gpu.cuEventRecord(event, bench->stream[BENCH_NON_BLOCKING]));
+	TRY(gpu.cuStreamWaitEvent(NULL, event, 0));
+	TRY(gpu.cuMemsetD8Async(memory, 0, 16, blocking));
+	TRY(gpu.cuEventRecord(event, blocking));
+	TRY(until(event, begin, &ns));
 	answer("null-wait-holds-blocking", LONG(ns));
-	MUST(bench_idle(bench));
+	TRY(bench_idle(bench));
 	return 0;
 }
 
@@ -163,25 +154,25 @@ static int facts_pool(struct bench *bench)
 	uint64_t begin, ns;
 	CUevent event;
 
-	MUST(gpu.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+	TRY(gpu.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
 	/* The first allocation makes the pool: done before anything is timed. */
-	MUST(gpu.cuMemAllocAsync(&memory, 1 << 20, blocking));
-	MUST(gpu.cuMemFreeAsync(memory, blocking));
-	MUST(bench_idle(bench));
-	MUST(gpu.cuMemAllocAsync(&memory, 1 << 20, blocking));
-	MUST(bench_idle(bench));
-	MUST(bench_kernel(bench, BENCH_BLOCKING, BUSY));
+	TRY(gpu.cuMemAllocAsync(&memory, 1 << 20, blocking));
+	TRY(gpu.cuMemFreeAsync(memory, blocking));
+	TRY(bench_idle(bench));
+	TRY(gpu.cuMemAllocAsync(&memory, 1 << 20, blocking));
+	TRY(bench_idle(bench));
+	TRY(bench_kernel(bench, BENCH_BLOCKING, BUSY));
 	begin = bench_now();
-	MUST(gpu.cuMemFreeAsync(memory, NULL));
+	TRY(gpu.cuMemFreeAsync(memory, NULL));
 	answer("null-free-async-blocks", LONG(bench_now() - begin));
-	MUST(gpu.cuMemAllocAsync(&again, 1 << 20, bench->stream[BENCH_NON_BLOCKING]));
+	TRY(gpu.cuMemAllocAsync(&again, 1 << 20, bench->stream[BENCH_NON_BLOCKING]));
 	answer("null-free-async-reused-early", again == memory);
 	begin = bench_now();
-	MUST(gpu.cuMemsetD8Async(again, 0, 16, bench->stream[BENCH_NON_BLOCKING]));
-	MUST(gpu.cuEventRecord(event, bench->stream[BENCH_NON_BLOCKING]));
-	MUST(until(event, begin, &ns));
+	TRY(gpu.cuMemsetD8Async(again, 0, 16, bench->stream[BENCH_NON_BLOCKING]));
+	TRY(gpu.cuEventRecord(event, bench->stream[BENCH_NON_BLOCKING]));
+	TRY(until(event, begin, &ns));
 	answer("alloc-after-null-free-usable-at-once", SHORT(ns));
-	MUST(bench_idle(bench));
+	TRY(bench_idle(bench));
 	return 0;
 }
 
@@ -215,15 +206,15 @@ static int facts_capture_blocking(struct bench *bench)
 	CUdeviceptr memory;
 	char byte = 0;
 
-	MUST(gpu.cuMemAlloc(&memory, 4096));
+	TRY(gpu.cuMemAlloc(&memory, 4096));
 	for (size_t i = 0; i < sizeof(mode) / sizeof(mode[0]); i++) {
-		MUST(gpu.cuStreamBeginCapture(stream, mode[i].mode));
+		TRY(gpu.cuStreamBeginCapture(stream, mode[i].mode));
 		status(mode[i].query, gpu.cuStreamIsCapturing(NULL, &capturing));
 		capture_end(mode[i].query_end, stream);
-		MUST(gpu.cuStreamBeginCapture(stream, mode[i].mode));
+		TRY(gpu.cuStreamBeginCapture(stream, mode[i].mode));
 		status(mode[i].launch, bench_kernel(bench, BENCH_NULL, 0));
 		capture_end(mode[i].launch_end, stream);
-		MUST(gpu.cuStreamBeginCapture(stream, mode[i].mode));
+		TRY(gpu.cuStreamBeginCapture(stream, mode[i].mode));
 		status(mode[i].copy, gpu.cuMemcpyHtoD(memory, &byte, 0));
 		capture_end(mode[i].copy_end, stream);
 	}
@@ -247,35 +238,35 @@ static int facts_capture_global(struct bench *bench)
 	pthread_t thread;
 	void *block;
 
-	MUST(gpu.cuEventRecord(bench->observed, bench->observer[BENCH_NON_BLOCKING]));
-	MUST(bench_idle(bench));
+	TRY(gpu.cuEventRecord(bench->observed, bench->observer[BENCH_NON_BLOCKING]));
+	TRY(bench_idle(bench));
 
-	MUST(gpu.cuStreamBeginCapture(stream, global));
+	TRY(gpu.cuStreamBeginCapture(stream, global));
 	status("capture-global-null-launch", bench_kernel(bench, BENCH_NULL, 0));
 	capture_end("capture-global-null-launch-end", stream);
-	MUST(gpu.cuStreamBeginCapture(stream, global));
+	TRY(gpu.cuStreamBeginCapture(stream, global));
 	status("capture-global-event-query", gpu.cuEventQuery(bench->observed));
 	capture_end("capture-global-event-query-end", stream);
-	MUST(gpu.cuStreamBeginCapture(stream, global));
+	TRY(gpu.cuStreamBeginCapture(stream, global));
 	status("capture-global-host-alloc", gpu.cuMemHostAlloc(&block, 4096, 0));
 	capture_end("capture-global-host-alloc-end", stream);
-	MUST(gpu.cuStreamBeginCapture(stream, global));
+	TRY(gpu.cuStreamBeginCapture(stream, global));
 	status("capture-global-mem-alloc", gpu.cuMemAlloc(&memory, 4096));
 	capture_end("capture-global-mem-alloc-end", stream);
 
-	MUST(gpu.cuStreamBeginCapture(stream, global));
+	TRY(gpu.cuStreamBeginCapture(stream, global));
 	if (pthread_create(&thread, NULL, query_thread, bench))
 		return -EIO;
 	pthread_join(thread, NULL);
 	capture_end("capture-global-event-query-other-thread-end", stream);
 
-	MUST(gpu.cuStreamBeginCapture(stream, global));
+	TRY(gpu.cuStreamBeginCapture(stream, global));
 	mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-	MUST(gpu.cuThreadExchangeStreamCaptureMode(&mode));
+	TRY(gpu.cuThreadExchangeStreamCaptureMode(&mode));
 	status("capture-global-relaxed-event-query", gpu.cuEventQuery(bench->observed));
 	status("capture-global-relaxed-event-record",
 	       gpu.cuEventRecord(bench->observed, bench->observer[BENCH_NON_BLOCKING]));
-	MUST(gpu.cuThreadExchangeStreamCaptureMode(&mode));
+	TRY(gpu.cuThreadExchangeStreamCaptureMode(&mode));
 	capture_end("capture-global-relaxed-end", stream);
 	return 0;
 }
@@ -319,19 +310,19 @@ static int facts_arguments(struct bench *bench)
 	void *nothing = NULL;
 
 	(void)bench;
-	MUST(gpu.cuStreamGetFlags(NULL, &flags));
+	TRY(gpu.cuStreamGetFlags(NULL, &flags));
 	printf("fact null-flags %u\n", flags);
-	MUST(gpu.cuStreamGetPriority(NULL, &priority));
+	TRY(gpu.cuStreamGetPriority(NULL, &priority));
 	printf("fact null-priority %d\n", priority);
-	MUST(gpu.cuStreamGetId(NULL, &null_id));
-	MUST(gpu.cuStreamGetId(CU_STREAM_LEGACY, &legacy_id));
-	MUST(gpu.cuStreamGetId(CU_STREAM_PER_THREAD, &thread_id));
+	TRY(gpu.cuStreamGetId(NULL, &null_id));
+	TRY(gpu.cuStreamGetId(CU_STREAM_LEGACY, &legacy_id));
+	TRY(gpu.cuStreamGetId(CU_STREAM_PER_THREAD, &thread_id));
 	answer("null-id-equals-legacy", null_id == legacy_id);
 	answer("null-id-equals-per-thread", null_id == thread_id);
 	status("null-destroy", gpu.cuStreamDestroy(NULL));
 
-	MUST(gpu.cuMemHostAlloc((void **)&block, 65536, 0));
-	MUST(gpu.cuMemAlloc(&memory, 65536));
+	TRY(gpu.cuMemHostAlloc((void **)&block, 65536, 0));
+	TRY(gpu.cuMemAlloc(&memory, 65536));
 	heap = malloc(65536);
 	if (!heap)
 		return -EIO;
@@ -339,19 +330,19 @@ static int facts_arguments(struct bench *bench)
 	status("host-free-of-malloc", gpu.cuMemFreeHost(heap));
 	status("mem-free-interior", gpu.cuMemFree(memory + 4096));
 	status("host-unregister-of-host-alloc", gpu.cuMemHostUnregister(block));
-	MUST(gpu.cuMemHostGetFlags(&flags, block));
+	TRY(gpu.cuMemHostGetFlags(&flags, block));
 	printf("fact host-alloc-flags %u\n", flags);
 	status("host-free", gpu.cuMemFreeHost(block));
 	status("host-free-twice", gpu.cuMemFreeHost(block));
-	MUST(gpu.cuMemFree(memory));
+	TRY(gpu.cuMemFree(memory));
 	status("mem-free-twice", gpu.cuMemFree(memory));
 	status("host-free-null", gpu.cuMemFreeHost(NULL));
 	status("mem-free-zero", gpu.cuMemFree(0));
 	status("host-alloc-zero-bytes", gpu.cuMemHostAlloc(&nothing, 0, 0));
-	MUST(gpu.cuMemAlloc(&memory, 1000));
-	MUST(gpu.cuMemGetAddressRange(&base, &size, memory + 10));
+	TRY(gpu.cuMemAlloc(&memory, 1000));
+	TRY(gpu.cuMemGetAddressRange(&base, &size, memory + 10));
 	printf("fact address-range-of-1000 %zu\n", size);
-	MUST(gpu.cuMemFree(memory));
+	TRY(gpu.cuMemFree(memory));
 	free(heap);
 	return 0;
 }

@@ -9,8 +9,10 @@
 #ifndef SLIPSTREAM_CALIBRATE_GPU_H
 #define SLIPSTREAM_CALIBRATE_GPU_H
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 #include <cuda.h>
 
@@ -88,6 +90,16 @@ struct gpu {
 };
 
 extern struct gpu gpu;
+
+/* In a function that returns 0 or -errno: a call that fails ends it, with one line on stderr. */
+#define TRY(call)                                                                                  \
+	do {                                                                                       \
+		CUresult result_ = (call);                                                         \
+		if (result_) {                                                                     \
+			fprintf(stderr, "slipstream calibrate: %s: error %d\n", #call, result_);   \
+			return -EIO;                                                               \
+		}                                                                                  \
+	} while (0)
 
 /*
  * Opens libcuda.so.1, in `folder` if that is not NULL, and fills `gpu`. Returns 0, or -errno after
