@@ -102,7 +102,7 @@ struct catalogue_row {
 	uint8_t flags;       /* enum catalogue_flag */
 	uint8_t submits;     /* enum operation_kind; OPERATION_UNKNOWN: nothing */
 	uint8_t barrier;     /* enum catalogue_barrier */
-	uint8_t makes;	     /* enum memory_kind of what it allocates, maps or pins; MEMORY_NONE: nothing */
+	uint8_t makes; /* enum memory_kind of what it allocates, maps or pins; MEMORY_NONE: nothing */
 	uint8_t padding;
 	uint32_t idle_fixed_ns;    /* host time of the call with an idle device; 0: not known */
 	uint32_t idle_ps_per_byte; /* and for each byte moved */

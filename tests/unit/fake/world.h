@@ -15,7 +15,7 @@
 
 /* What the fake driver answers, per thread where it matters. */
 extern __thread unsigned long long world_context; /* id of the current context; 0: none */
-extern unsigned int world_context_flags;	  /* what cuCtxGetFlags says */
+extern unsigned int world_context_flags;          /* what cuCtxGetFlags says */
 extern unsigned int world_queries;                /* calls of cuStreamQuery */
 extern CUresult world_query_result;               /* its answer */
 extern bool world_legacy_implicated;              /* cuStreamIsCapturing(legacy) is an error */
