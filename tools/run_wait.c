@@ -6,7 +6,8 @@
  *
  * Signals are taken by sigwaitinfo(), never by handlers. A signal from the terminal (SI_KERNEL)
  * reached the program as well and is not passed on, nor is one that the program sent itself.
- * Signals that were ignored when we started stay ignored in both (nohup).
+ * Signals that were ignored when we started stay ignored in both (nohup), and yet are passed on: the
+ * program may have put a handler in place since.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -30,17 +31,13 @@ static bool is_fault(int number)
 	       number == SIGTRAP || number == SIGSYS || number == SIGABRT;
 }
 
-/* Every signal that could be meant for the program, less those we ignore, whose senders expect
- * nothing. */
+/* Every signal that could be meant for the program. Once blocked they arrive even where they are ignored. */
 static void choose_signals(sigset_t *ret_set)
 {
 	(void)sigemptyset(ret_set);
 	for (int number = 1; number <= SIGRTMAX; number++) {
-		struct sigaction action;
-
 		if (is_fault(number) || number == SIGKILL || number == SIGSTOP ||
-		    number == SIGCHLD || number == SIGPIPE ||
-		    sigaction(number, NULL, &action) < 0 || action.sa_handler == SIG_IGN)
+		    number == SIGCHLD || number == SIGPIPE)
 			continue;
 		(void)sigaddset(ret_set, number);
 	}

@@ -229,18 +229,29 @@ class Records(Run):
 
 
 class Signals(Run):
-    SCRIPT = ("import signal,sys,os\n"
+    SCRIPT = ("import signal,sys,os,time\n"
               "got=[]\n"
               "def on(n,f):\n  got.append(n)\n  print(n,flush=True)\n"
               "for n in (signal.SIGTERM,signal.SIGINT,signal.SIGHUP,signal.SIGUSR1,signal.SIGUSR2,signal.SIGQUIT,"
               "signal.SIGWINCH,signal.SIGCONT,signal.SIGRTMIN+1): signal.signal(n,on)\n"
               "print('ready',flush=True)\n"
-              "while len(got)<int(sys.argv[1]): signal.pause()\n")
+              "while len(got)<int(sys.argv[1]): time.sleep(0.01)\n")  # not pause(): a signal may come just before it
 
     def test_signals_sent_to_us_alone_reach_the_program_once(self):
+        self.send_signals(signal.SIG_DFL)
+
+    def test_ignored_signals_reach_a_program_that_took_them_up(self):
+        self.send_signals(signal.SIG_IGN)
+
+    def send_signals(self, inherited):
         numbers = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGQUIT,
                    signal.SIGWINCH, signal.SIGCONT, signal.SIGRTMIN + 1]
-        process = self.start("/usr/bin/python3", "-c", self.SCRIPT, str(len(numbers)))
+
+        def prepare():
+            for number in numbers:
+                signal.signal(number, inherited)
+
+        process = self.start("/usr/bin/python3", "-c", self.SCRIPT, str(len(numbers)), preexec_fn=prepare)
         self.assertEqual(process.stdout.readline(), "ready\n")
         for number in numbers:
             process.send_signal(number)
