@@ -6,6 +6,7 @@
 #ifndef SLIPSTREAM_TOOLS_MEMORY_H
 #define SLIPSTREAM_TOOLS_MEMORY_H
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,7 +57,7 @@ static inline char *memory_copy(const char *text)
 	return memory_check(strdup(text));
 }
 
-/* Room for one more element behind `count` ones; the array doubles. */
+/* Room for one more element behind `count` ones; the array doubles. The old one is gone. */
 static inline void *memory_grow(void *array, size_t count, size_t *capacity, size_t element)
 {
 	if (count < *capacity)
@@ -65,6 +66,8 @@ static inline void *memory_grow(void *array, size_t count, size_t *capacity, siz
 	return memory_check(reallocarray(array, *capacity, element));
 }
 
+/* As asprintf(3); the caller frees. */
 char *memory_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
+char *memory_vformat(const char *format, va_list arguments) __attribute__((format(printf, 1, 0)));
 
 #endif

@@ -43,13 +43,10 @@ static void problem(struct record_file *file, const char *format, ...)
 {
 	if (file->problem_count < RECORD_PROBLEMS_MAX) {
 		va_list arguments;
-		char *text = NULL;
-		int length;
 
 		va_start(arguments, format);
-		length = vasprintf(&text, format, arguments);
+		file->problems[file->problem_count] = memory_vformat(format, arguments);
 		va_end(arguments);
-		file->problems[file->problem_count] = memory_check(length < 0 ? NULL : text);
 	}
 	file->problem_count++;
 }

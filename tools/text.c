@@ -10,16 +10,23 @@
 
 #include "memory.h"
 
+char *memory_vformat(const char *format, va_list arguments)
+{
+	char *text = NULL;
+	int length = vasprintf(&text, format, arguments);
+
+	return memory_check(length < 0 ? NULL : text);
+}
+
 char *memory_format(const char *format, ...)
 {
 	va_list arguments;
-	char *text = NULL;
-	int length;
+	char *text;
 
 	va_start(arguments, format);
-	length = vasprintf(&text, format, arguments);
+	text = memory_vformat(format, arguments);
 	va_end(arguments);
-	return memory_check(length < 0 ? NULL : text);
+	return text;
 }
 
 /* Three significant digits, as many as a person compares. */

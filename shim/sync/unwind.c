@@ -73,7 +73,8 @@ static uint64_t take(struct bytes *bytes, size_t size)
 	return value;
 }
 
-static uint64_t take_unsigned(struct bytes *bytes)
+/* LEB128: seven bits a byte, least first; signed, if so, by the last byte's second bit. */
+static uint64_t take_leb128(struct bytes *bytes, bool is_signed)
 {
 	uint64_t value = 0, byte;
 	unsigned int shift = 0;
@@ -84,23 +85,19 @@ static uint64_t take_unsigned(struct bytes *bytes)
 			value |= (byte & 0x7f) << shift;
 		shift += 7;
 	} while (byte & 0x80);
+	if (is_signed && byte & 0x40 && shift < 64)
+		value |= ~UINT64_C(0) << shift;
 	return value;
+}
+
+static uint64_t take_unsigned(struct bytes *bytes)
+{
+	return take_leb128(bytes, false);
 }
 
 static int64_t take_signed(struct bytes *bytes)
 {
-	uint64_t value = 0, byte;
-	unsigned int shift = 0;
-
-	do {
-		byte = take(bytes, 1);
-		if (shift < 64)
-			value |= (byte & 0x7f) << shift;
-		shift += 7;
-	} while (byte & 0x80);
-	if (byte & 0x40 && shift < 64)
-		value |= ~UINT64_C(0) << shift;
-	return (int64_t)value;
+	return (int64_t)take_leb128(bytes, true);
 }
 
 static const uint8_t *skip(struct bytes *bytes, uint64_t size)
