@@ -235,7 +235,9 @@ class Signals(Run):
               "for n in (signal.SIGTERM,signal.SIGINT,signal.SIGHUP,signal.SIGUSR1,signal.SIGUSR2,signal.SIGQUIT,"
               "signal.SIGWINCH,signal.SIGCONT,signal.SIGRTMIN+1): signal.signal(n,on)\n"
               "print('ready',flush=True)\n"
-              "while len(got)<int(sys.argv[1]): time.sleep(0.01)\n")  # not pause(): a signal may come just before it
+              # Not pause(): a signal may come just before it.
+              "end=time.monotonic()+60\n"
+              "while len(got)<int(sys.argv[1]) and time.monotonic()<end: time.sleep(0.01)\n")
 
     def test_signals_sent_to_us_alone_reach_the_program_once(self):
         self.send_signals(signal.SIG_DFL)
