@@ -29,7 +29,11 @@ CALLS = {
     "cuEventSynchronize": (1, 0), "cuCtxSynchronize": (0, 2), "cuCtxSetLimit": (0, 1), "cuStreamCreate": (0, 2),
     "cuModuleLoadData": (0, 2), "cuModuleGetFunction": (0, 4),
 }
+# A busy machine can put the program aside between a launch and the call that would wait for it: the kernel has then ended, and
+# there was nothing to wait for. So a run with too few waits, and no other fault, is made again. It can add no wait.
+TRIES = 6
 problems = []
+missed = []
 
 
 def expect(condition, message):
@@ -71,8 +75,9 @@ def check_sites(report, marked):
     for rule, function, file, line, count in marked:
         got = seen.get((rule, function, file, line), 0)
         others = [key for key in seen if key[2:] == (file, line)]
-        expect(got == count, "%s:%d: expected %s of %s %d times, got %d (seen there: %s)"
-               % (file, line, rule, function, count, got, others))
+        if got != count:
+            (missed if got < count else problems).append(
+                "%s:%d: expected %s of %s %d times, got %d (seen there: %s)" % (file, line, rule, function, count, got, others))
 
 
 def check_scopes(report):
@@ -85,13 +90,8 @@ def check_scopes(report):
                % (sync["rule"], sync["function"], inside, in_frame))
 
 
-def main():
-    build_root, source_root, *program = sys.argv[1:]
-    folder = os.path.dirname(os.path.abspath(__file__))
-    with open(os.path.join(folder, "pipeline.h")) as file:
-        frame_count = int(re.search(r"#define\s+FRAME_COUNT\s+(\d+)", file.read()).group(1))
-    marked = expectations(folder, frame_count)
-
+def check(build_root, source_root, program, marked, frame_count):
+    """Runs the demo and fills `problems` and `missed`; returns what it printed and its implicit rules."""
     with tempfile.TemporaryDirectory() as work:
         output = os.path.join(work, "demo.json")
         command = [os.path.join(source_root, "tools", "demo"), "--prebuilt", "--simulated", "--build", build_root, "--json", output]
@@ -123,9 +123,26 @@ def main():
         expect(rule in result.stdout, "the printed report does not name %s" % rule)
     expect(result.stdout.rstrip().splitlines()[-1].startswith("Look next at "), "the last line does not say where to look")
 
-    if problems:
-        print(result.stdout)
-        sys.exit("\n".join(problems))
+    return result.stdout, implicit
+
+
+def main():
+    build_root, source_root, *program = sys.argv[1:]
+    folder = os.path.dirname(os.path.abspath(__file__))
+    with open(os.path.join(folder, "pipeline.h")) as file:
+        frame_count = int(re.search(r"#define\s+FRAME_COUNT\s+(\d+)", file.read()).group(1))
+    marked = expectations(folder, frame_count)
+
+    for attempt in range(TRIES):
+        missed.clear()
+        text, implicit = check(build_root, source_root, program, marked, frame_count)
+        if problems or not missed:
+            break
+        print("try %d: %s" % (attempt + 1, "; ".join(missed)))
+
+    if problems or missed:
+        print(text)
+        sys.exit("\n".join(problems + missed))
     print("%d marked lines, %d implicit rules: %s" % (len(marked), len(implicit), ", ".join(sorted(implicit))))
 
 
