@@ -2,18 +2,20 @@
 /*
  * struct call: one driver call of the program, on its way through the rooms.
  *
- * A generated wrapper (entry) fills it from its arguments as the catalogue row says, then the rooms read it in this order:
+ * A generated wrapper (entry) fills it from its arguments as the catalogue row says, then the rooms
+ * read it in this order:
  *
  *	entry_begin()    entry   counts the call, finds the thread; false: pass through untouched
- *	state_before()   state   which context and stream, what kind of memory, what is pending (the snapshot)
+ *	state_before()   state   context, stream, kinds of memory, what is pending (the snapshot)
  *	driver.cuX()     driver  the real call
  *	sync_after()     sync    what it waited for: rule, cause, blocked time; hands it to emit
- *	state_<event>()  state   what the call changed (named by the row's `after`), only on success
+ *	state_<event>()  state   what the call changed (the row's `after`), only on success
  *	state_after()    state   numbers: submission, completion
  *
  * A plain kernel launch takes the short way past all of this (state/launch.h).
  *
- * It lives on the caller's stack and belongs to the calling thread alone. Nothing in it is allocated.
+ * It lives on the caller's stack and belongs to the calling thread alone. Nothing in it is
+ * allocated.
  */
 #ifndef SLIPSTREAM_CALL_H
 #define SLIPSTREAM_CALL_H
@@ -32,9 +34,9 @@ struct state_stream;
 /* How a row says which stream the call works on. */
 enum call_stream {
 	CALL_STREAM_NONE = 0, /* works on no stream */
-	CALL_STREAM_ARGUMENT, /* a CUstream; 0 means legacy, or per-thread under a _ptds/_ptsz name */
-	CALL_STREAM_IMPLICIT, /* a synchronous copy or memset: legacy, or per-thread under a _ptds name */
-	CALL_STREAM_CONTEXT, /* all streams of the current context */
+	CALL_STREAM_ARGUMENT, /* a CUstream; 0: legacy, or per-thread under a _ptsz name */
+	CALL_STREAM_IMPLICIT, /* a synchronous copy or memset: the same as 0, by its name */
+	CALL_STREAM_CONTEXT,  /* all streams of the current context */
 };
 
 enum call_flag {
@@ -45,14 +47,17 @@ enum call_flag {
 	CALL_CAPTURED = 1 << 4,     /* the stream is capturing: no submission, no wait */
 	CALL_TWO_CONTEXTS = 1 << 5, /* peer copy: `peer_context` is set */
 	/*
-	 * The operand may be host memory (a `void *` parameter, or the unified addresses of cuMemcpy): an address in no known range is
-	 * then pageable. Without the flag (a CUdeviceptr) such an address is MEMORY_UNKNOWN. Set by the wrapper.
+	 * The operand may be host memory (a `void *` parameter, or the unified addresses of
+	 * cuMemcpy): an address in no known range is then pageable. Without the flag (a
+	 * CUdeviceptr) such an address is MEMORY_UNKNOWN. Set by the wrapper.
 	 */
 	CALL_SOURCE_HOST = 1 << 6,
 	CALL_DESTINATION_HOST = 1 << 7,
 	CALL_EVENT_RECORDING = 1 << 8, /* these two are state's own: a record has begun, ... */
 	CALL_EVENT_RECORDED = 1 << 9,  /* ... has succeeded; state_after() settles it */
-	/* state_before() ran after the real call (a plain launch that took long: state/launch.h). */
+	/*
+	 * state_before() ran after the real call (a plain launch that took long: state/launch.h).
+	 */
 	CALL_LATE = 1 << 10,
 };
 

@@ -38,7 +38,10 @@ static const struct option {
 #undef OPTION
 };
 
-/* Settings of other parts, in the same environment: the LTTng provider, what mode `fix` will have, and the tool's own. */
+/*
+ * Settings of other parts, in the same environment: the LTTng provider, what mode `fix` will have,
+ * and the tool's own.
+ */
 static const char *const others[] = {"SLIPSTREAM_LTTNG", "SLIPSTREAM_FIX", "SLIPSTREAM_RELAX",
 				     "SLIPSTREAM_LIBRARY"};
 

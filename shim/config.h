@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Settings of the preloaded library, read once from the environment (SLIPSTREAM_*). One table, shim/options.def, gives names,
- * defaults, units and help; the tools' --help, the man page and the README table come from the same file.
+ * Settings of the preloaded library, read once from the environment (SLIPSTREAM_*). One table,
+ * shim/options.def, gives names, defaults, units and help; the tools' --help, the man page and the
+ * README table come from the same file.
  */
 #ifndef SLIPSTREAM_CONFIG_H
 #define SLIPSTREAM_CONFIG_H
@@ -24,7 +25,10 @@ struct config {
 /* Written by config_load() before any wrapper reads it; constant afterwards. */
 extern struct config config;
 
-/* A bad value or unknown SLIPSTREAM_ variable: one line on stderr, the setting ignored, a NOTE_CONFIG later. */
+/*
+ * A bad value or unknown SLIPSTREAM_ variable: one line on stderr, the setting ignored, a
+ * NOTE_CONFIG later.
+ */
 void config_load(void);
 
 /* The index-th thing config_load() complained of, NULL behind the last. */

@@ -17,7 +17,10 @@ void coverage_find_reasons(struct report *report);
  * NOTE_EXPORT_TABLE. */
 const char *coverage_table_name(const char *id);
 
-/* The note tells of a function that was handed out without wrapper, but whose calls are counted: that function; else NULL. */
+/*
+ * The note tells of a function that was handed out without wrapper, but whose calls are counted:
+ * that function; else NULL.
+ */
 const struct report_function *coverage_counted_handout(const struct report *report,
 						       const struct report_note *note);
 

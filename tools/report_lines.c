@@ -10,8 +10,10 @@
 #include "memory.h"
 #include "text.h"
 
-/* Of a function's name: with all arguments of its templates it may have 100,000 characters. The JSON
- * has them. */
+/*
+ * Of a function's name: with all arguments of its templates it may have 100,000 characters. The
+ * JSON has them.
+ */
 #define NAME_WIDTH 160
 
 /* Cuts `text` to `width` columns, the last three being dots. */

@@ -391,7 +391,9 @@ static uint64_t count_calls(const struct report *report, const struct part *part
 	return count;
 }
 
-/* Waits and slow calls apart: only the former go away when the program orders its work otherwise. */
+/*
+ * Waits and slow calls apart: only the former go away when the program orders its work otherwise.
+ */
 static void add_summary(const struct lines *lines, const struct report *report)
 {
 	static const struct part waits = {.class = WAIT_IMPLICIT};

@@ -72,7 +72,10 @@ static void add_note(const struct lines *lines, const struct report_note *note)
 
 #define NAMES_SHOWN 4
 
-/* A CUDA runtime asks for dozens of graphics functions at its start: one line for all of those that nobody called. */
+/*
+ * A CUDA runtime asks for dozens of graphics functions at its start: one line for all of those that
+ * nobody called.
+ */
 static void add_idle_handouts(const struct lines *lines, const struct report *report)
 {
 	_cleanup_free_ char *names = memory_copy("");

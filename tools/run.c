@@ -19,7 +19,10 @@
 #include "report_style.h"
 #include "run.h"
 
-/* Free bytes of /dev/shm from which on record files go there; a process takes up to 256 MiB, usually below one. */
+/*
+ * Free bytes of /dev/shm from which on record files go there; a process takes up to 256 MiB,
+ * usually below one.
+ */
 #define SHARED_MEMORY_ENOUGH (UINT64_C(512) << 20)
 
 enum { KEY_DRIVER = 0x400, KEY_KEEP };
@@ -86,8 +89,8 @@ static void parse_arguments(int argc, char **argv, struct arguments *arguments)
 }
 
 /*
- * Where the private folder goes if the user names none. In memory where that is plentiful: making a file costs the program 1
- * to 15 ms on a journaled disk (measured, ext4) and 0.05 ms on tmpfs.
+ * Where the private folder goes if the user names none. In memory where that is plentiful: making a
+ * file costs the program 1 to 15 ms on a journaled disk (measured, ext4) and 0.05 ms on tmpfs.
  */
 static const char *temporary_place(bool keep)
 {

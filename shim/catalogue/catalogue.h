@@ -4,7 +4,7 @@
  * from functions.yaml and rules.yaml by tools/gen/catalogue.py (FORMAT.md says what a row may
  * hold); this file owns the types, catalogue_generated.h the numbers.
  *
- * Read by entry (counts, hand-out), sync (rules), emit (names), driver (names). All of it is
+ * Read by entry (counts, hand-out), state (scopes), sync (rules), emit and driver (names). All of it is
  * constant data: no lock, no initialisation, valid in a process that never uses CUDA.
  */
 #ifndef SLIPSTREAM_CATALOGUE_CATALOGUE_H
@@ -63,8 +63,8 @@ enum catalogue_level {
 
 enum catalogue_flag {
 	CATALOGUE_ASYNC = 1 << 0, /* has a stream argument and puts work on it: sets CALL_ASYNC */
-	CATALOGUE_CAPTURABLE =
-		1 << 1, /* on a capturing stream it submits nothing and waits for nothing */
+	/* On a capturing stream it submits nothing and waits for nothing. */
+	CATALOGUE_CAPTURABLE = 1 << 1,
 	CATALOGUE_HAS_BEFORE = 1 << 2, /* has a `before` hook */
 	CATALOGUE_HAS_AFTER = 1 << 3,
 	CATALOGUE_HAS_RESULT = 1 << 4,
@@ -80,8 +80,8 @@ enum catalogue_barrier {
 
 /* What a rule waits for: which of the pending streams can be the reason. */
 enum catalogue_scope {
-	CATALOGUE_SCOPE_HOST =
-		0, /* no GPU work: pinning, compiling, driver locks; candidates are not looked at */
+	/* No GPU work: pinning, compiling, driver locks; candidates are not looked at. */
+	CATALOGUE_SCOPE_HOST = 0,
 	CATALOGUE_SCOPE_STREAM, /* the call's own stream; if that is the legacy stream, every
 				   blocking stream of the context too */
 	CATALOGUE_SCOPE_LEGACY, /* legacy stream and all blocking streams of the context, whatever

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * Emit: the only door out. Owns the record file (record.h) of this process, or anonymous memory of the same layout where SLIPSTREAM_OUT is unset
- * or cannot be written. Interns strings, candidates, waits. Every function may be called from any thread, never
- * blocks on the driver, leaves errno alone; on a full disk or cap it counts in header.dropped and returns 0.
+ * Emit: the only door out. Owns the record file (record.h) of this process, or anonymous memory of
+ * the same layout where SLIPSTREAM_OUT is unset or cannot be written. Interns strings, candidates,
+ * waits. Every function may be called from any thread, never blocks on the driver, leaves errno
+ * alone; on a full disk or cap it counts in header.dropped and returns 0.
  */
 #ifndef SLIPSTREAM_EMIT_EMIT_H
 #define SLIPSTREAM_EMIT_EMIT_H
@@ -13,44 +14,60 @@
 
 #include "emit/record.h"
 
-/* Opens the record file; idempotent; the first thread does it, others wait for it briefly. False: nothing can be recorded at all. */
+/*
+ * Opens the record file; idempotent; the first thread does it, others wait for it briefly. False:
+ * nothing can be recorded at all.
+ */
 bool emit_open(void);
 
-/* In a forked child: forget the parent's mapping (it is shared!) and start a file of its own at the next emit_open(). */
+/*
+ * In a forked child: forget the parent's mapping (it is shared!) and start a file of its own at the
+ * next emit_open().
+ */
 void emit_forked(void);
 
-/* Which record file this is in this memory: 0 none open, else a number of its own. String ids of another one mean nothing. */
+/*
+ * Which record file this is in this memory: 0 none open, else a number of its own. String ids of
+ * another one mean nothing.
+ */
 uint32_t emit_generation(void);
 
 /* Exit handlers: state EXITED and end_ns. The mapping stays, since calls may still come. */
 void emit_finish(void);
 
 /*
- * A block of counters for a thread: FUNCTION_COUNT + 1 words (function numbers index it), zero or carrying a dead thread's counts on.
- * NULL while nothing is open (before emit_open(), or after a fork): ask again. Where the file is full, one private block that all
- * such threads share; its counts are lost, which a note says.
+ * A block of counters for a thread: FUNCTION_COUNT + 1 words (function numbers index it), zero or
+ * carrying a dead thread's counts on. NULL while nothing is open (before emit_open(), or after a
+ * fork): ask again. Where the file is full, one private block that all such threads share; its
+ * counts are lost, which a note says.
  */
 uint64_t *emit_counters_take(uint32_t thread);
 void emit_counters_give_back(uint64_t *counters);
 /* The process-wide block of the thunks' counters. */
 uint64_t *emit_thunk_counters(void);
 
-/* Room for a record of `size` bytes with its payload, not yet published (type 0), zeroed; NULL: dropped and counted. */
+/*
+ * Room for a record of `size` bytes with its payload, not yet published (type 0), zeroed; NULL:
+ * dropped and counted.
+ */
 void *emit_reserve(size_t size);
 void emit_publish(void *record, enum record_type type);
 
 uint32_t emit_string(const char *bytes, size_t length); /* interned; 0 on loss */
-uint32_t emit_region(const char *name);
-void emit_note(enum note_code code, const char *text); /* interned by code and text; counts up */
+uint32_t emit_region(const char *name);                 /* interned; 0 on loss */
+void emit_note(enum note_code code, const char *text);  /* interned by code and text; counts up */
+/* By enum function_number; before emit_open() too, which writes down what came earlier. */
 void emit_function_handed_out(uint32_t function);
 void emit_function_in_driver(uint32_t function);
 void emit_driver(const char *path, int version); /* path NULL: keep */
 
+/* The fields of record_candidate. */
 struct emit_candidate {
 	uint64_t context, stream;
 	uint32_t stream_kind, operation, name, certain;
 };
 
+/* One call that waited, as sync found it; the fields are record_wait's. The caller keeps it. */
 struct emit_finding {
 	uint32_t function, rule, site, region;
 	uint8_t source_kind, destination_kind, idle_basis, allowed;

@@ -12,9 +12,11 @@
 
 #include "emit/emit.h"
 
+/* The id of the record that says this, made if there is none; 0: dropped. */
 uint32_t intern_string(const char *bytes, size_t length);
 uint32_t intern_region(uint32_t name);
 uint32_t intern_candidate(const struct emit_candidate *candidate);
+/* The record itself, whose live fields the caller adds to, atomically; NULL: dropped. */
 struct record_wait *intern_wait(const struct emit_finding *finding, uint32_t *ret_id);
 struct record_waited_for *intern_waited_for(uint32_t wait, uint32_t candidate);
 struct record_note *intern_note(enum note_code code, uint32_t text);

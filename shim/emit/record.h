@@ -1,22 +1,26 @@
 // SPDX-License-Identifier: MIT
 /*
- * The record file: what one process leaves in SLIPSTREAM_OUT, shared by the shim (writer) and the tools (reader).
+ * The record file: what one process leaves in SLIPSTREAM_OUT, shared by the shim (writer) and the
+ * tools (reader).
  *
- * One file a process, named `<pid>-<start>.slip` (start = CLOCK_MONOTONIC ns, decimal, when the file was made). It is
- * a sequence of records, each an 8-byte aligned `struct record` followed by its payload. The file
- * begins with one RECORD_HEADER. It grows by segments: every segment begins at a multiple of RECORD_SEGMENT bytes
- * with a record, and what is left of the segment before it is covered by one RECORD_PAD (or by zeros: a reader that meets type 0
- * skips to the next segment). No record crosses a segment.
+ * One file a process, named `<pid>-<start>.slip` (start = CLOCK_MONOTONIC ns, decimal, when the
+ * file was made). It is a sequence of records, each an 8-byte aligned `struct record` followed by
+ * its payload. The file begins with one RECORD_HEADER. It grows by segments: every segment begins
+ * at a multiple of RECORD_SEGMENT bytes with a record, and what is left of the segment before it is
+ * covered by one RECORD_PAD (or by zeros: a reader that meets type 0 skips to the next segment). No
+ * record crosses a segment.
  *
- * Publication: a record is filled first, and its `type` is stored last with release order; a reader that sees type 0
- * sees no record: type 0 with a size other than 0 is reserved and not yet filled (skip that size), with size 0 the rest of the segment is
- * unused. The shim never moves or deletes a record. Fields marked "live" below are written in place after
- * publication, each by relaxed 64-bit stores; a reader may see them a little apart from each other while the process lives.
- * A killed process therefore leaves a valid file at every moment.
+ * Publication: a record is filled first, and its `type` is stored last with release order; a reader
+ * that sees type 0 sees no record: type 0 with a size other than 0 is reserved and not yet filled
+ * (skip that size), with size 0 the rest of the segment is unused. The shim never moves or deletes
+ * a record. Fields marked "live" below are written in place after publication, each by relaxed
+ * 64-bit stores; a reader may see them a little apart from each other while the process lives. A
+ * killed process therefore leaves a valid file at every moment.
  *
- * All integers are host-endian (the file is read on the machine that wrote it, or one like it); RECORD_HEADER says so by its magic.
- * All times are CLOCK_MONOTONIC nanoseconds, all durations nanoseconds, all sizes bytes.
- * The reader must treat the file as hostile: sizes, ids and counts are checked before use.
+ * All integers are host-endian (the file is read on the machine that wrote it, or one like it);
+ * RECORD_HEADER says so by its magic. All times are CLOCK_MONOTONIC nanoseconds, all durations
+ * nanoseconds, all sizes bytes. The reader must treat the file as hostile: sizes, ids and counts
+ * are checked before use.
  */
 #ifndef SLIPSTREAM_EMIT_RECORD_H
 #define SLIPSTREAM_EMIT_RECORD_H
@@ -73,8 +77,8 @@ struct record_header {
 	uint32_t shim_version; /* string id */
 	uint32_t config;       /* string id: effective settings as NAME=VALUE lines */
 	uint32_t driver;       /* live: string id: path of the driver library found, 0 if none */
-	int32_t driver_version; /* live: as cuDriverGetVersion when the program asked for it or after cuInit, 0 unknown */
-	uint64_t dropped; /* live: records that could not be written (full disk, caps) */
+	int32_t driver_version; /* live: cuDriverGetVersion's, asked for or after cuInit; 0 unknown */
+	uint64_t dropped;       /* live: records that could not be written (full disk, caps) */
 };
 
 struct record_string {
@@ -98,9 +102,8 @@ struct record_function {
 };
 
 enum record_rule_flag {
-	RECORD_RULE_OWN_COST =
-		1
-		<< 0, /* the call's own work took long: the finding is its whole duration, no wait */
+	/* The call's own work took long: the finding is its whole duration, no wait. */
+	RECORD_RULE_OWN_COST = 1 << 0,
 };
 
 struct record_rule {
@@ -137,7 +140,10 @@ struct record_module {
 };
 
 struct record_frame {
-	/* Return address less the module's base (subtract 1 before asking for a line); absolute if module 0. */
+	/*
+	 * Return address less the module's base (subtract 1 before asking for a line); absolute if
+	 * module 0.
+	 */
 	uint64_t offset;
 	uint32_t module; /* module id; 0: none known */
 	uint32_t padding;

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
 /*
- * Any: looks at what is pending anywhere, which only calls that took long need; never on the way of a launch. Called by sync for a
- * call that no rule explains. Relies on pending.c's bit list, which never misses a stream for good: one that is being taken out of
- * it at this moment was known complete.
+ * Any: looks at what is pending anywhere, which only calls that took long need; never on the way of
+ * a launch. Called by sync for a call that no rule explains. Relies on pending.c's bit list, which
+ * never misses a stream for good: one that is being taken out of it at this moment was known
+ * complete.
  *
- * It looks after the real call and leaves the call's own snapshot alone, since state_after() draws conclusions from that.
+ * It looks after the real call and leaves the call's own snapshot alone, since state_after() draws
+ * conclusions from that.
  */
 #include "state/internal.h"
 #include "state/state.h"

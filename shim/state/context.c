@@ -90,7 +90,10 @@ static struct state_context *find_or_add(uint64_t key, bool is_handle, bool curr
 
 	if (context)
 		return context;
-	/* To tell contexts apart at a primary reset, and for the flags of one that was made out of sight; plain getters. */
+	/*
+	 * To tell contexts apart at a primary reset, and for the flags of one that was made out of
+	 * sight; plain getters.
+	 */
 	if (current && driver.cuCtxGetDevice && driver.cuCtxGetDevice(&device) != CUDA_SUCCESS)
 		device = -1;
 	if (current && driver.cuCtxGetFlags && driver.cuCtxGetFlags(&flags) != CUDA_SUCCESS)

@@ -19,8 +19,8 @@
  *	joined, joined_by,		under `joining`, a try-lock of the entry: who does not get it
  *	legacy_joined, legacy_at	does without (knows less, claims nothing)
  *	pending_bits, unjoined_bits	set by who submits, cleared by who looks; see pending.c
- *	capture, capture_sequence	the calls of a capture, which the program orders itself; read by
- *					anyone
+ *	capture, capture_sequence	the calls of a capture, which the program orders itself;
+ *					read by anyone
  *	owner				its thread at its first use; 0 by whoever retires the entry
  *	next				under LOCK_STATE
  */
@@ -199,13 +199,17 @@ extern uint64_t unjoined_bits[STREAM_WORDS]; /* and the legacy stream may not be
 void pending_list(struct state_stream *stream);
 /* For launches and records: the call's own stream, and the streams it is the first to join. */
 void pending_glance(struct call *call);
-/* `scopes`: bits 1 << enum catalogue_scope. `ask`: make the candidates certain by queries (--attribute). */
+/*
+ * `scopes`: bits 1 << enum catalogue_scope. `ask`: make the candidates certain by queries
+ * (--attribute).
+ */
 void pending_snapshot(struct call *call, unsigned int scopes, bool ask);
 /* Off both lists. */
 void pending_forget(struct state_stream *stream);
 /*
- * Between begin and end: the stream goes off the list unless it has work above *known. Clears the bit, then reads the number;
- * pairs with order_number(), which adds to the number, then sets the bit.
+ * Between begin and end: the stream goes off the list unless it has work above *known. Clears the
+ * bit, then reads the number; pairs with order_number(), which adds to the number, then sets the
+ * bit.
  */
 void pending_begin_out(void);
 void pending_take_out(uint64_t *list, struct state_stream *stream, const uint64_t *known);

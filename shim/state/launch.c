@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
 /*
- * Launch: the short way of a kernel launch (launch.h says why). Relies on the thread's caches of streams and kernels, which the long way
- * (state_before) fills: whatever is not in them is not plain.
+ * Launch: the short way of a kernel launch (launch.h says why). Relies on the thread's caches of
+ * streams and kernels, which the long way (state_before) fills: whatever is not in them is not
+ * plain.
  *
- * What the short way leaves out is knowledge, never truth: a legacy launch that joins nothing new and a blocking stream's
- * launch with no new legacy work before it draw no conclusion in order.c either.
+ * What the short way leaves out is knowledge, never truth: a legacy launch that joins nothing new
+ * and a blocking stream's launch with no new legacy work before it draw no conclusion in order.c
+ * either.
  */
 #include "state/launch.h"
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 /*
- * Launch: the short way of a kernel launch that has nothing to say. Programs launch far more often than they do anything else,
- * and a launch may cost at most 1 % more (35 ns on the machine of the measurements, of which two clock readings take 16). Most launches are
- * plain: a stream and a function this thread used before, no capture, nothing to join. For these the wrapper makes no struct
- * call; it asks here before the launch, looks at the clock, and counts the submission here. A plain launch that fails or takes
- * long still goes through the rooms, afterwards, as a CALL_LATE.
+ * Launch: the short way of a kernel launch that has nothing to say. Programs launch far more often
+ * than they do anything else, and a launch may cost at most 1 % more (35 ns on the machine of the
+ * measurements, of which two clock readings take 16). Most launches are plain: a stream and a
+ * function this thread used before, no capture, nothing to join. For these the wrapper makes no
+ * struct call; it asks here before the launch, looks at the clock, and counts the submission here.
+ * A plain launch that fails or takes long still goes through the rooms, afterwards, as a CALL_LATE.
  *
  * Called by the generated wrappers alone. Any thread; no lock, no allocation.
  */

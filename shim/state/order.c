@@ -166,7 +166,10 @@ void order_submitted(struct call *call)
 
 	number = order_number(stream, (uint64_t)call->operation << 32 | call->name);
 	call->submission = number;
-	/* What was pending was seen after the launch: what is older is not known, so nothing is concluded. */
+	/*
+	 * What was pending was seen after the launch: what is older is not known, so nothing is
+	 * concluded.
+	 */
 	if (call->flags & CALL_LATE)
 		return;
 	if (stream_kind(stream) == STREAM_LEGACY) {

@@ -178,8 +178,8 @@ void state_before(struct call *call)
 	if (call->flags & CALL_CAPTURED)
 		return;
 	/*
-	 * Frequent and short: a rule that waits for more (a full queue) gets the call's own stream as its candidate, and nobody looks
-	 * through all of them, nor asks the rules one by one.
+	 * Frequent and short: a rule that waits for more (a full queue) gets the call's own stream
+	 * as its candidate, and nobody looks through all of them, nor asks the rules one by one.
 	 */
 	if (row->kind == CATALOGUE_KIND_LAUNCH || row->kind == CATALOGUE_KIND_EVENT) {
 		pending_glance(call);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * State: what the shim knows of the program's contexts, streams, events, allocations and kernels. Wrappers call in here with the facts of
- * one call; sync reads what was pending. The catalogue names the hooks below (`before:`, `after:`, `result:`); each takes the call
- * first. Every function may be called from any thread, never fails visibly (what cannot be stored is counted in a note), never blocks
- * on the driver, and leaves errno alone.
+ * State: what the shim knows of the program's contexts, streams, events, allocations and kernels.
+ * Wrappers call in here with the facts of one call; sync reads what was pending. The catalogue
+ * names the hooks below (`before:`, `after:`, `result:`); each takes the call first. Every function
+ * may be called from any thread, never fails visibly (what cannot be stored is counted in a note),
+ * never blocks on the driver, and leaves errno alone.
  */
 #ifndef SLIPSTREAM_STATE_STATE_H
 #define SLIPSTREAM_STATE_STATE_H
@@ -15,7 +16,10 @@
 
 #include "call.h"
 
-/* Every classified call. state_after() must follow state_before() whatever the result: it settles what the hooks began. */
+/*
+ * Every classified call. state_after() must follow state_before() whatever the result: it settles
+ * what the hooks began.
+ */
 /* Resolves context, stream, operands; takes the snapshot of what is pending. */
 void state_before(struct call *call);
 /* Numbers the submission; advances completion by what the rule proves. */
@@ -33,16 +37,19 @@ void state_stream_created(struct call *call, CUstream stream, unsigned int flags
 void state_stream_destroying(struct call *call, CUstream stream);
 
 /*
- * Events. A record is begun before the real call and settled in state_after(): while two threads record one event, or a wait overlaps a
- * record, nobody can know which record the driver saw, so it proves nothing. Rows: `before: event_recording(hEvent)`,
- * `after: event_recorded(hEvent)`.
+ * Events. A record is begun before the real call and settled in state_after(): while two threads
+ * record one event, or a wait overlaps a record, nobody can know which record the driver saw, so it
+ * proves nothing. Rows: `before: event_recording(hEvent)`, `after: event_recorded(hEvent)`.
  */
 void state_event_recording(struct call *call, CUevent event);
 void state_event_created(struct call *call, CUevent event, unsigned int flags);
 void state_event_destroying(struct call *call, CUevent event);
 void state_event_recorded(struct call *call, CUevent event);
 void state_event_waited(struct call *call, CUevent event); /* cuStreamWaitEvent */
-/* Something the shim cannot see records this event (graph node, launch attribute, another process): it proves nothing, for good. */
+/*
+ * Something the shim cannot see records this event (graph node, launch attribute, another process):
+ * it proves nothing, for good.
+ */
 void state_event_foreign(struct call *call, CUevent event);
 
 /* What the host has observed: `result` hooks; only CUDA_SUCCESS proves anything. */
@@ -53,10 +60,15 @@ void state_event_observed(struct call *call, CUresult result);
 /* cuCtxSynchronize. */
 void state_context_observed(struct call *call, CUresult result);
 
-/* Memory. Freeing takes the range out before the real call, since its address may be handed out again before that
- * call returns here; `freed` puts it back when the driver refused. */
+/*
+ * Memory. Freeing takes the range out before the real call, since its address may be handed out
+ * again before that call returns here; `freed` puts it back when the driver refused.
+ */
 void state_allocated(struct call *call, enum memory_kind kind, uint64_t address, uint64_t bytes);
-/* Of a size that the call does not say (another process's block): asks the driver for its range, a plain getter. */
+/*
+ * Of a size that the call does not say (another process's block): asks the driver for its range, a
+ * plain getter.
+ */
 void state_mapped(struct call *call, enum memory_kind kind, uint64_t address);
 void state_freeing(struct call *call, uint64_t address);
 void state_freed(struct call *call, CUresult result);
@@ -72,24 +84,34 @@ void state_module_unloading(struct call *call);
 /* Capture. */
 void state_capture_begun(struct call *call, CUstream stream, CUstreamCaptureMode mode);
 void state_capture_ended(struct call *call, CUstream stream);
-/* `result` hook of cuStreamEndCapture: also ends on the failures after which the stream captures no more. */
+/*
+ * `result` hook of cuStreamEndCapture: also ends on the failures after which the stream captures no
+ * more.
+ */
 void state_capture_result(struct call *call, CUresult result);
 
-/* SYNC_MEMOPS set on the range with this address; 0: on the current context; UINT64_MAX: the call set something else. */
+/*
+ * SYNC_MEMOPS set on the range with this address; 0: on the current context; UINT64_MAX: the call
+ * set something else.
+ */
 void state_sync_memops(struct call *call, uint64_t address);
 
 /* In a forked child, before anything else here: forget everything, locks included. */
 void state_forked(void);
 
-/* Exit of the calling thread: its per-thread streams may be taken over once they are known complete. */
+/*
+ * Exit of the calling thread: its per-thread streams may be taken over once they are known
+ * complete.
+ */
 void state_thread_exit(void);
 
 /* Do the streams of `pending` lie in this scope (enum catalogue_scope) of the call? */
 bool state_in_scope(const struct call *call, const struct state_stream *stream, unsigned int scope);
 
 /*
- * For calls that no rule explains, after the real call (any.c): streams of any context with work not known complete, at most `most`
- * of them. What another thread submitted meanwhile is among them.
+ * For calls that no rule explains, after the real call (any.c): streams of any context with work
+ * not known complete, at most `most` of them. What another thread submitted meanwhile is among
+ * them.
  */
 uint32_t state_pending_anywhere(struct call_pending *ret_pending, uint32_t most);
 

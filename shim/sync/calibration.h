@@ -3,7 +3,8 @@
  * Calibration: the table of idle costs that `slipstream calibrate` writes and the shim loads
  * (SLIPSTREAM_CALIBRATION=file).
  *
- * tools/calibrate/FORMAT.md says what the file holds. Of interest here are the first line, the lines
+ * tools/calibrate/FORMAT.md says what the file holds. Of interest here are the first line, the
+ * lines
  *
  *	idle FUNCTION SOURCE DESTINATION SIZE_CLASS NS
  *

@@ -30,6 +30,7 @@ uint32_t image_build_id_note(const uint8_t *bytes, size_t size, size_t align,
 
 /* Address of a function or object that the image itself defines, 0 if it does not. */
 uint64_t image_symbol(const struct dl_phdr_info *info, const char *name);
+/* And its size in bytes, as its symbol says. */
 uint64_t image_symbol_size(const struct dl_phdr_info *info, const char *name, uint64_t *ret_size);
 
 #endif

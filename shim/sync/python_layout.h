@@ -20,11 +20,11 @@ struct python_layout {
 	uint16_t current_frame; /* of the cframe or, without one, the thread state */
 
 	uint16_t frame_previous, frame_code;
-	uint16_t
-		frame_instruction; /* current instruction; 3.11 and 3.12: the one before the next */
-	uint16_t frame_owner;      /* or 0 */
-	uint16_t frame_line;       /* or 0: line that a trace function set */
-	uint8_t owner_max;         /* owners above are entries of the C stack, no Python code */
+	/* The current instruction; 3.11 and 3.12: the one before the next. */
+	uint16_t frame_instruction;
+	uint16_t frame_owner; /* or 0 */
+	uint16_t frame_line;  /* or 0: line that a trace function set */
+	uint8_t owner_max;    /* owners above are entries of the C stack, no Python code */
 
 	uint16_t code_filename, code_name, code_line_table, code_first_line;
 	uint16_t code_instructions; /* or 0 */

@@ -4,21 +4,26 @@
  * state's hooks. Relies on the snapshot that state_before() took, on the catalogue's rules, on
  * idle.h for the call's own cost, and on site.h for where it was called.
  *
- * A call gets at most one host finding and, where there is none or only the last kind, at most one device finding:
+ * A call gets at most one host finding and, where there is none or only the last kind, at most one
+ * device finding:
  *
  *	explicit	always; blocked is what the call took beyond its idle cost
- *	implicit	the first rule of the row whose condition holds, in whose scope work was pending, and whose wait stands out
- *			from the call's own cost (stands_out)
- *	own cost	rules about the call's own work (pinning, loading): the whole duration, above the rule's minimum. A row may
- *			have one behind a rule that waits: it tells what is slow with nothing to wait for
- *	the same rule	without candidates: its condition holds, but no work is known in its scope, so the work may be another
- *			process's, or one the shim cannot see. Much stricter (stands_out_alone)
- *	observed-unknown  no rule of the row has to do with it; as strict, with everything that is pending as candidates
- *	device		the call's operation is the first to be ordered behind work of other streams
+ *	implicit	the first rule of the row whose condition holds, in whose scope work was
+ *			pending, and whose wait stands out from the call's own cost (stands_out)
+ *	own cost	rules about the call's own work (pinning, loading): the whole duration,
+ *			above the rule's minimum. A row may have one behind a rule that waits: it
+ *			tells what is slow with nothing to wait for
+ *	the same rule	without candidates: its condition holds, but no work is known in its scope,
+ *			so the work may be another process's, or one the shim cannot see. Much
+ *			stricter (stands_out_alone)
+ *	observed-unknown  no rule of the row has to do with it; as strict, with everything that is
+ *			pending as candidates
+ *	device		the call's operation is the first to be ordered behind work of others
  *
- * What "stands out" means depends on how the idle cost is known. The catalogue's figure is of one machine: another may take
- * several times that, and the first such call of a process too. The run's own minimum and the calibration are of this machine. A
- * copy into host memory that nobody touched yet pays for the page faults: the program's cost, no wait.
+ * What "stands out" means depends on how the idle cost is known. The catalogue's figure is of one
+ * machine: another may take several times that, and the first such call of a process too. The run's
+ * own minimum and the calibration are of this machine. A copy into host memory that nobody touched
+ * yet pays for the page faults: the program's cost, no wait.
  */
 #include "sync/sync.h"
 
@@ -37,10 +42,16 @@
 
 /* Blocked at least this long where no known work explains it. */
 #define UNEXPLAINED_NS 50000
-/* The same where nothing at all is known to be pending, and so many times the call's least; or where no idle cost is known. */
+/*
+ * The same where nothing at all is known to be pending, and so many times the call's least; or
+ * where no idle cost is known.
+ */
 #define UNSEEN_NS    1000000
 #define UNSEEN_TIMES 20
-/* Without work in the rule's scope a call must take so many times its idle cost; and where this run has not seen that. */
+/*
+ * Without work in the rule's scope a call must take so many times its idle cost; and where this run
+ * has not seen that.
+ */
 #define ALONE_TIMES       3
 #define ALONE_FIRST_TIMES 10
 /* A figure of the catalogue may be off by itself, up to this much. */
@@ -117,7 +128,10 @@ static void report(const struct call *call, const struct verdict *verdict)
 		.candidates = candidates,
 	};
 
-	/* The address of what a call makes is known only later, its kind is not in doubt. Not in the idle key: same function. */
+	/*
+	 * The address of what a call makes is known only later, its kind is not in doubt. Not in
+	 * the idle key: same function.
+	 */
 	if (finding.destination_kind == MEMORY_NONE)
 		finding.destination_kind = catalogue_rows[call->function].makes;
 	add_candidates(call, verdict, &finding, candidates);
@@ -145,7 +159,10 @@ static uint64_t fault_allowance(const struct call *call)
 	return call->destination_kind == MEMORY_PAGEABLE ? call->bytes / FAULT_BYTES_PER_NS : 0;
 }
 
-/* Found at work by a query just before the call? Then the wait is certain, whatever the idle cost is worth. */
+/*
+ * Found at work by a query just before the call? Then the wait is certain, whatever the idle cost
+ * is worth.
+ */
 static bool is_certain(const struct call *call, unsigned int scope)
 {
 	uint32_t i;
@@ -157,7 +174,10 @@ static bool is_certain(const struct call *call, unsigned int scope)
 	return false;
 }
 
-/* With work pending in the scope: is it more than the call's own cost and the error of what is known of that? */
+/*
+ * With work pending in the scope: is it more than the call's own cost and the error of what is
+ * known of that?
+ */
 static bool stands_out(const struct call *call, const struct catalogue_rule *rule, uint64_t idle_ns,
 		       const struct verdict *verdict)
 {
@@ -171,9 +191,10 @@ static bool stands_out(const struct call *call, const struct catalogue_rule *rul
 }
 
 /*
- * With no work known in the scope: is it so much that a slow machine, a first call (loading, first touches) or a moment without
- * the processor does not explain it? Where nothing is pending anywhere only what this very run has seen is a measure. An operation
- * that is only submitted is held up by the scheduler more often than by anything else.
+ * With no work known in the scope: is it so much that a slow machine, a first call (loading, first
+ * touches) or a moment without the processor does not explain it? Where nothing is pending anywhere
+ * only what this very run has seen is a measure. An operation that is only submitted is held up by
+ * the scheduler more often than by anything else.
  */
 static bool stands_out_alone(const struct call *call, uint64_t idle_ns,
 			     const struct verdict *verdict)
@@ -296,9 +317,9 @@ static void find_quick_ticks(void)
 }
 
 /*
- * Can nothing come of this call? Most launches end here: short, and nothing to join (its own stream's work is a reason for a full
- * queue only). In ticks, since a conversion costs as much as all the rest. Their own cost is not sampled where the catalogue
- * knows it.
+ * Can nothing come of this call? Most launches end here: short, and nothing to join (its own
+ * stream's work is a reason for a full queue only). In ticks, since a conversion costs as much as
+ * all the rest. Their own cost is not sampled where the catalogue knows it.
  */
 static inline bool is_quick_launch(const struct call *call, const struct catalogue_row *row)
 {
@@ -322,7 +343,10 @@ void sync_after(struct call *call, CUresult result)
 	saved_errno = errno;
 	verdict.duration_ns = clock_duration_ns(call->entered, call->left);
 	if (!row->rules[0] && verdict.duration_ns <= UNEXPLAINED_NS) {
-		/* What the catalogue has a figure for may be called in a loop (queries): not sampled. */
+		/*
+		 * What the catalogue has a figure for may be called in a loop (queries): not
+		 * sampled.
+		 */
 		if (!row->idle_fixed_ns && is_idle_sample(call, row, result, verdict.duration_ns))
 			idle_sample(idle_key(call), verdict.duration_ns);
 		return;

@@ -37,7 +37,10 @@ _Static_assert(sizeof(struct sim_context) <= SLOT_BYTES, "slot too small");
 _Static_assert(sizeof(struct sim_node) <= SLOT_BYTES, "slot too small");
 _Static_assert(sizeof(struct sim_stream) <= SLOT_BYTES, "slot too small");
 
-/* What objects point to is no leak: shows the leak check a next piece of the arena, since it looks at no mapping by itself. */
+/*
+ * What objects point to is no leak: shows the leak check a next piece of the arena, since it looks
+ * at no mapping by itself.
+ */
 static void show_leak_check(void)
 {
 #ifdef __SANITIZE_ADDRESS__

@@ -26,7 +26,10 @@ int table_add(struct table *table, const char *line);
  */
 int table_write(const struct table *table, const char *path);
 void table_print(const struct table *table);
-/* Returns 0 or -errno after one line on stderr naming file and fault. `partial`: no checksum asked for. */
+/*
+ * Returns 0 or -errno after one line on stderr naming file and fault. `partial`: no checksum asked
+ * for.
+ */
 int table_read(struct table *ret_table, const char *path, int partial);
 /* Prints what differs (classes and facts, not figures); returns how many lines do. */
 size_t table_compare(const struct table *present, const struct table *committed);

@@ -4,7 +4,8 @@
  *
  *	test_symbolize FULL:FILE ... NAMES:FILE[:RUN] ...
  *
- * FULL has debug information, NAMES only symbols; RUN is the program to start where FILE is a library.
+ * FULL has debug information, NAMES only symbols; RUN is the program to start where FILE is a
+ * library.
  */
 #include <errno.h>
 #include <setjmp.h>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * The short way of a launch: taken only where the long way would have nothing to say, and what it counts is what the long way
- * counts. Each "not plain" case fails when the check that refuses it is off.
+ * The short way of a launch: taken only where the long way would have nothing to say, and what it
+ * counts is what the long way counts. Each "not plain" case fails when the check that refuses it is
+ * off.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -157,7 +158,10 @@ static void test_late_concludes_nothing(void **state)
 	call.flags |= CALL_LATE;
 	state_before(&call);
 	state_after(&call, CUDA_SUCCESS);
-	/* The legacy operation is observed; had it joined, the blocking stream's work would be known complete. */
+	/*
+	 * The legacy operation is observed; had it joined, the blocking stream's work would be
+	 * known complete.
+	 */
 	order_complete(call.stream, call.submission);
 	assert_int_equal(world_pending(all, 1), 1);
 }

@@ -140,7 +140,10 @@ static void test_sync_memops_of_new_context(void **state)
 	assert_true(copy.flags & CALL_SYNC_MEMOPS);
 }
 
-/* A block of another process: its range is the driver's answer; an address without one stays unknown. */
+/*
+ * A block of another process: its range is the driver's answer; an address without one stays
+ * unknown.
+ */
 static void test_mapped(void **state)
 {
 	const uint64_t block = UINT64_C(5) << 40;
