@@ -135,6 +135,18 @@ class Data(unittest.TestCase):
                 for name in re.findall(r"\b[A-Z][A-Z0-9_]+\b", text):
                     self.assertIn(name, known, f"{export.name}: {key}")
 
+    def test_freed_memory_is_an_operand(self):
+        """Its kind is reported, and is part of the key of the idle cost (tools/calibrate/cells.c has the same)."""
+        for name, address in (("cuMemFree", "dptr"), ("cuMemFreeHost", "p"), ("cuMemHostUnregister", "p"), ("cuIpcCloseMemHandle", "dptr")):
+            row = self.catalogue.functions[name]
+            self.assertEqual(row.source, address, name)
+            self.assertIn(row.host, ("none", None), name)
+            self.assertEqual([hook.name for hook in row.before + row.result], ["freeing", "freed"], name)
+
+    def test_context_flags_are_noted(self):
+        hooks = [hook.c_call() for hook in self.catalogue.functions["cuCtxCreate"].after]
+        self.assertEqual(hooks, ["state_context_created(&call, *pctx);", "state_context_flags(&call, *pctx, flags);"])
+
     def test_rules_are_documented(self):
         for rule in self.catalogue.rules:
             for text in (rule.cause, rule.text, rule.fix, rule.sources):

@@ -395,13 +395,73 @@ static void test_facts(void **state)
 	assert_int_equal(row->rules[0], 0);
 }
 
+/* What a call makes is told by its row: the address is known only when it has returned. */
+static void test_memory_that_calls_make(void **state)
+{
+	assert_int_equal(catalogue_rows[FUNCTION_cuMemHostAlloc].makes, MEMORY_PINNED);
+	assert_int_equal(catalogue_rows[FUNCTION_cuMemHostRegister_v2].makes, MEMORY_REGISTERED);
+	assert_int_equal(catalogue_rows[FUNCTION_cuMemAlloc_v2].makes, MEMORY_DEVICE);
+	assert_int_equal(catalogue_rows[FUNCTION_cuMemAllocManaged].makes, MEMORY_MANAGED);
+	assert_int_equal(catalogue_rows[FUNCTION_cuMemAllocAsync].makes, MEMORY_POOL);
+	assert_int_equal(catalogue_rows[FUNCTION_cuIpcOpenMemHandle_v2].makes, MEMORY_DEVICE);
+	assert_int_equal(catalogue_rows[FUNCTION_cuMemPoolImportPointer].makes, MEMORY_POOL);
+	assert_int_equal(catalogue_rows[FUNCTION_cuMemFree_v2].makes, MEMORY_NONE);
+	assert_int_equal(catalogue_rows[FUNCTION_cuMemcpyHtoD_v2].makes, MEMORY_NONE);
+}
+
+/* A rule that waits, and behind it the one for what is slow with nothing to wait for. */
+static void test_own_work_behind_waits(void **state)
+{
+	static const struct {
+		int function, waits, own;
+	} rows[] = {
+		{FUNCTION_cuCtxDestroy_v2, RULE_CONTEXT_DESTROY, RULE_TEARDOWN},
+		{FUNCTION_cuDevicePrimaryCtxRelease_v2, RULE_CONTEXT_DESTROY, RULE_TEARDOWN},
+		{FUNCTION_cuModuleUnload, RULE_MODULE_UNLOAD, RULE_TEARDOWN},
+		{FUNCTION_cuMemUnmap, RULE_VMM_UNMAP, RULE_TEARDOWN},
+		{FUNCTION_cuCtxSetLimit, RULE_STACK_LIMIT, RULE_STACK_RESIZE},
+	};
+
+	for (unsigned int i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		const uint8_t *rules = catalogue_rows[rows[i].function].rules;
+
+		assert_int_equal(rules[0], rows[i].waits + 1);
+		assert_int_equal(rules[1], rows[i].own + 1);
+		assert_false(catalogue_rules[rows[i].waits].own_cost);
+		assert_true(catalogue_rules[rows[i].own].own_cost);
+	}
+	assert_true(has_rule(FUNCTION_cuStreamCreate, RULE_STREAM_CREATE));
+	assert_true(catalogue_rules[RULE_STREAM_CREATE].own_cost);
+	assert_true(catalogue_rules[RULE_DEVICE_ALLOC].own_cost);
+}
+
+/* A thousand operations fill a queue; what is only held up is something else. */
+static void test_queue_full_needs_a_backlog(void **state)
+{
+	struct call call;
+
+	memset(&call, 0, sizeof(call));
+	call.backlog = 499;
+	assert_false(catalogue_rules[RULE_QUEUE_FULL].when(&call));
+	call.backlog = 500;
+	assert_true(catalogue_rules[RULE_QUEUE_FULL].when(&call));
+	assert_int_equal(catalogue_rules[RULE_QUEUE_FULL].scope, CATALOGUE_SCOPE_STREAM);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_measured_table), cmocka_unit_test(test_every_rule_counts),
-		cmocka_unit_test(test_rule_names),     cmocka_unit_test(test_legacy_join),
-		cmocka_unit_test(test_conditions),     cmocka_unit_test(test_tables_are_whole),
-		cmocka_unit_test(test_look_up),        cmocka_unit_test(test_facts),
+		cmocka_unit_test(test_measured_table),
+		cmocka_unit_test(test_every_rule_counts),
+		cmocka_unit_test(test_rule_names),
+		cmocka_unit_test(test_legacy_join),
+		cmocka_unit_test(test_conditions),
+		cmocka_unit_test(test_tables_are_whole),
+		cmocka_unit_test(test_look_up),
+		cmocka_unit_test(test_facts),
+		cmocka_unit_test(test_memory_that_calls_make),
+		cmocka_unit_test(test_own_work_behind_waits),
+		cmocka_unit_test(test_queue_full_needs_a_backlog),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
