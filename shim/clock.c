@@ -92,6 +92,7 @@ static void read_scale(struct point *ret_newest, uint64_t *ret_rate)
 	uint32_t before, after;
 
 	do {
+		/* Pairs with the release store of the sequence in refresh(). */
 		before = __atomic_load_n(&scale.sequence, __ATOMIC_ACQUIRE);
 		ret_newest->ticks = LOAD(ticks);
 		ret_newest->ns = LOAD(ns);

@@ -73,6 +73,7 @@ int driver_function_at(const void *address)
 {
 	uint32_t slot = map_slot(address);
 
+	/* Pairs with the release store in driver_find(): the map is complete. */
 	if (!address || !__atomic_load_n(&driver_image.found, __ATOMIC_ACQUIRE))
 		return -1;
 	for (uint32_t tries = 0; tries < MAP_SIZE; tries++, slot = (slot + 1) % MAP_SIZE) {
@@ -90,6 +91,7 @@ bool driver_contains(const void *address)
 {
 	uintptr_t at = (uintptr_t)address;
 
+	/* Pairs with the release store in driver_find(): the bounds are set. */
 	return __atomic_load_n(&driver_image.found, __ATOMIC_ACQUIRE) && at >= driver_image.start &&
 	       at < driver_image.end;
 }
@@ -145,6 +147,7 @@ bool driver_find(void)
 	struct search search;
 	void *handle;
 
+	/* Pairs with the release store below. */
 	if (__atomic_load_n(&driver_image.found, __ATOMIC_ACQUIRE))
 		return true;
 	search.path[0] = '\0';
@@ -164,6 +167,7 @@ bool driver_find(void)
 		__atomic_store_n(&((void **)&driver)[function], address, __ATOMIC_RELAXED);
 		map_add(address, function);
 	}
+	/* One finder names the image; nothing else rests on this order. */
 	if (!__atomic_exchange_n(&driver_image.naming, 1, __ATOMIC_ACQ_REL)) {
 		memcpy(driver_image.path, search.path, sizeof(driver_image.path));
 		driver_image.start = search.start;

@@ -194,6 +194,7 @@ void emit_function_handed_out(uint32_t function)
 
 	if (function >= FUNCTION_COUNT)
 		return;
+	/* Pairs with the release store in write_functions(). */
 	record = __atomic_load_n(&function_records[function], __ATOMIC_ACQUIRE);
 	__atomic_fetch_add(record ? &record->handed_out : &early.handed_out[function], 1,
 			   __ATOMIC_RELAXED);
@@ -206,6 +207,7 @@ void emit_function_in_driver(uint32_t function)
 	if (function >= FUNCTION_COUNT)
 		return;
 	__atomic_store_n(&early.in_driver[function], true, __ATOMIC_RELAXED);
+	/* Pairs with the release store in write_functions(). */
 	record = __atomic_load_n(&function_records[function], __ATOMIC_ACQUIRE);
 	if (record)
 		__atomic_fetch_or(&record->flags, RECORD_FUNCTION_IN_DRIVER, __ATOMIC_RELAXED);
@@ -473,6 +475,7 @@ bool emit_open(void)
 	remember_home();
 	if ((uint32_t)getpid() != __atomic_load_n(&home, __ATOMIC_RELAXED))
 		return false;
+	/* The acquires pair with the release stores of `phase`, here and in emit_forked(). */
 	if (__atomic_compare_exchange_n(&phase, &seen, PHASE_OPENING, false, __ATOMIC_ACQ_REL,
 					__ATOMIC_ACQUIRE)) {
 		/* A signal handler of this thread finds OPENING and the lock mark, and goes on. */

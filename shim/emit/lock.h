@@ -47,6 +47,7 @@ static inline bool lock_take(struct lock *lock)
 	if (lock_held >> lock->rank)
 		return false;
 	lock_held |= 1U << lock->rank;
+	/* Pairs with lock_give()'s: this thread's handlers see the mark while the mutex is held. */
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	pthread_mutex_lock(&lock->mutex);
 	return true;
@@ -55,6 +56,7 @@ static inline bool lock_take(struct lock *lock)
 static inline void lock_give(struct lock *lock)
 {
 	pthread_mutex_unlock(&lock->mutex);
+	/* Pairs with lock_take()'s. */
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	lock_held &= ~(1U << lock->rank);
 }

@@ -51,6 +51,7 @@ static void make_page(void)
 		emit_note(NOTE_PASS_THROUGH, "no wipe-on-fork pages: bare clone() is not noticed");
 	}
 	__atomic_store_n(own_page, 1, __ATOMIC_RELAXED);
+	/* Pairs with the load in entry_count(), which goes on through the pointer it reads. */
 	__atomic_store_n(&entry_page, own_page, __ATOMIC_RELEASE);
 }
 
@@ -64,6 +65,7 @@ bool entry_setup(void)
 	uint32_t expected = SETUP_NONE;
 	int saved;
 
+	/* The acquires pair with the release store at the end: settings, clock and page are there. */
 	if (__atomic_load_n(&setup_state, __ATOMIC_ACQUIRE) == SETUP_DONE)
 		return !entry_off;
 	if (!__atomic_compare_exchange_n(&setup_state, &expected, SETUP_RUNNING, false,

@@ -39,6 +39,7 @@ static bool have_key; /* both written by entry_setup() */
 
 static void tell_driver(void)
 {
+	/* The acquire pairs with the release store in driver_find(): table and path are there. */
 	if (__atomic_load_n(&driver_told, __ATOMIC_RELAXED) || !driver_find() ||
 	    !__atomic_load_n(&driver_image.found, __ATOMIC_ACQUIRE) ||
 	    __atomic_exchange_n(&driver_told, 1, __ATOMIC_RELAXED))
@@ -126,7 +127,7 @@ static uint64_t start_child(uint64_t *page)
 static uint64_t entry_live(void)
 {
 	uint64_t *page = entry_own_page();
-	uint64_t word = __atomic_load_n(page, __ATOMIC_ACQUIRE);
+	uint64_t word = __atomic_load_n(page, __ATOMIC_ACQUIRE); /* start_child()'s release */
 
 	if (word == 0 || word == PAGE_CHANGING)
 		word = start_child(page);
@@ -146,6 +147,7 @@ static void count_shared(uint32_t function)
 		counters = emit_counters_take((uint32_t)getpid());
 		if (!counters)
 			return;
+		/* Its release pairs with the acquires of whoever finds the block, here and above. */
 		if (!__atomic_compare_exchange_n(&shared_counters, &expected, counters, false,
 						 __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
 			emit_counters_give_back(counters);

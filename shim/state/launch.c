@@ -24,6 +24,7 @@ static bool anything_unjoined(void)
 	if (words > WORDS_MAX)
 		return true;
 	for (word = 0; word < words; word++)
+		/* Pairs with pending_list(): a submission that came before is seen. */
 		if (__atomic_load_n(&unjoined_bits[word], __ATOMIC_SEQ_CST))
 			return true;
 	return false;
@@ -44,6 +45,7 @@ bool state_launch_is_plain(CUstream handle, CUfunction function, bool per_thread
 		const struct thread_stream *slot = thread_stream_slot(thread, (uintptr_t)handle);
 
 		stream = slot->stream;
+		/* Pairs with the release store in stream_new(). */
 		if (slot->handle != (uintptr_t)handle || !stream ||
 		    __atomic_load_n(&stream->handle, __ATOMIC_ACQUIRE) != (uintptr_t)handle)
 			return false;

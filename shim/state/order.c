@@ -22,6 +22,7 @@
 #include "state/internal.h"
 #include "state/state.h"
 
+/* The acquire pairs with the release in end_joining(): who holds `joining` sees what it guards. */
 static bool try_joining(struct state_stream *stream)
 {
 	return !__atomic_exchange_n(&stream->joining, 1, __ATOMIC_ACQUIRE);

@@ -39,11 +39,13 @@ static bool is_current(const void *value, uint64_t hash)
 
 struct state_stream *stream_at(uint32_t index)
 {
+	/* Pairs with the release store of the chunk in make(): its indices are set. */
 	return __atomic_load_n(&chunks[index / CHUNK], __ATOMIC_ACQUIRE) + index % CHUNK;
 }
 
 uint32_t stream_count(void)
 {
+	/* Pairs with the release store in make(): who sees the count sees the chunks. */
 	return __atomic_load_n(&count, __ATOMIC_ACQUIRE);
 }
 
@@ -65,6 +67,7 @@ struct state_stream *stream_find(uint64_t handle)
 	struct thread_stream *slot = thread_stream_slot(&state_thread, handle);
 	struct state_stream *stream = slot->stream;
 
+	/* Pairs as in look_up(). */
 	if (stream && slot->handle == handle &&
 	    __atomic_load_n(&stream->handle, __ATOMIC_ACQUIRE) == handle)
 		return stream;
