@@ -353,18 +353,3 @@ uint64_t python_loop(uint32_t n, uint64_t *ret_size)
 	*ret_size = python_gone(&runtimes[n]) ? 0 : runtimes[n].loop_size;
 	return runtimes[n].loop;
 }
-
-uint64_t python_mark(void)
-{
-	int saved_errno = errno;
-	struct walk walk;
-	uint64_t instruction = 0, mark = 0;
-
-	if (walk_start(&walk)) {
-		reader_copy(&walk.reader, &instruction, walk.at + walk.layout->frame_instruction,
-			    sizeof(instruction));
-		mark = walk.at ^ instruction << 1;
-	}
-	errno = saved_errno;
-	return mark;
-}

@@ -18,8 +18,4 @@ uint32_t python_frames(struct record_python_frame *frames, uint32_t max);
 /* The function that runs bytecode in the n-th interpreter of this process, 0 behind the last. */
 uint64_t python_loop(uint32_t n, uint64_t *ret_size);
 
-/* A number that differs (almost surely) when the thread is at another place of its innermost Python
- * frame; 0 outside Python. */
-uint64_t python_mark(void);
-
 #endif

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define READER_PAGES 16 /* a power of two */
+#define READER_PAGES 64 /* a power of two */
 
 /* On the stack of one walk; belongs to one thread. */
 struct reader {

@@ -3,7 +3,8 @@
  * Call sites (site.h): unwinds the calling thread, turns addresses into modules and offsets,
  * interns the result. Called by sync.c.
  *
- * Unwinding (unwind.c) goes over the program's own call frame information and needs no frame
+ * A stack seen before is known again by the words that the unwinder went by (site_cache.h), which
+ * takes no lock. Unwinding (unwind.c) goes over the program's own call frame information and needs no frame
  * pointers; where there is no information (assembly, generated code) it ends, and the site is as
  * deep as it got; where it does not pass our own frames the return address alone is the site.
  *
@@ -31,16 +32,16 @@
 #include "emit/emit.h"
 #include "sync/module.h"
 #include "sync/python.h"
+#include "sync/site_cache.h"
 #include "sync/unwind.h"
 
-#define DEPTH_MAX     64
-#define CALL_FRAMES   4  /* of an interpreter, between its loop and the function called, at most */
-#define OWN_FRAMES    16 /* of the shim, above the return address, at most */
-#define SITES_MAX     (64 * 1024)     /* interned in one process */
-#define SLOTS         (2 * SITES_MAX) /* half full at most; a power of two */
-#define SPINS         200             /* for another thread, before sleeping */
-#define SLEEPS        2000            /* of 50 us and the timer slack, before it is given up on */
-#define CACHE_ENTRIES 32              /* a power of two */
+#define DEPTH_MAX   64
+#define CALL_FRAMES 4  /* of an interpreter, between its loop and the function called, at most */
+#define OWN_FRAMES  16 /* of the shim, above the return address, at most */
+#define SITES_MAX   (64 * 1024)     /* interned in one process */
+#define SLOTS       (2 * SITES_MAX) /* half full at most; a power of two */
+#define SPINS       200             /* for another thread, before sleeping */
+#define SLEEPS      2000            /* of 50 us and the timer slack, before it is given up on */
 
 struct slot {
 	uint64_t hash;
@@ -54,13 +55,12 @@ struct slot {
  */
 struct tables {
 	atomic_uint lock;
-	/* Of this process's tables, never 0; see `epochs`. Written under the lock, read without it
-	 * by the cache: any value will do there. */
-	atomic_uint epoch;
 	uint32_t count; /* sites, and the last id */
 	int pid;        /* owner, where the mapping is not wiped */
 	struct module_table modules;
 	struct unwind_cache unwinding;
+	struct unwind_trace trace; /* of the stack being unwound; here since a stack may be small */
+	struct site_cache cache;   /* read without the lock */
 	struct slot slots[SLOTS];
 };
 
@@ -73,19 +73,8 @@ static atomic_bool wiped_on_fork; /* written before tables_mapped is, the same b
  * here by a signal handler), so nobody sleeps for it until it is seen free. A hint, no order
  * needed. */
 static atomic_bool stuck;
-/* Numbers the tables that this process and its ancestors had, so that a child's cache entries of
- * its parent do not match. Under the lock. */
-static uint32_t epochs;
-
 /* This thread is in here already: a signal handler's driver call gets no site. */
 static __thread bool inside __attribute__((tls_model("initial-exec")));
-
-struct cached {
-	const void *return_address, *frame;
-	uint64_t mark;
-	uint32_t epoch, id;
-};
-static __thread struct cached cache[CACHE_ENTRIES] __attribute__((tls_model("initial-exec")));
 
 static struct tables *tables_get(void)
 {
@@ -147,10 +136,8 @@ static bool tables_lock(struct tables *tables)
 	}
 	if (most == SPINS)
 		atomic_store_explicit(&stuck, false, memory_order_relaxed);
-	if (!atomic_load_explicit(&tables->epoch, memory_order_relaxed)) {
-		atomic_store_explicit(&tables->epoch, ++epochs, memory_order_relaxed);
+	if (!tables->pid)
 		tables->pid = getpid();
-	}
 	return true;
 }
 
@@ -161,19 +148,22 @@ static void tables_unlock(struct tables *tables)
 }
 
 /* The program's return addresses, innermost first; at least the one given. Under the lock. */
-static uint32_t addresses_of(struct tables *tables, const void *return_address,
-			     uint64_t *ret_addresses, uint32_t depth)
+static uint32_t addresses_of(struct tables *tables, const struct site_key *key,
+			     uint64_t *ret_addresses)
 {
 	uint64_t all[DEPTH_MAX + OWN_FRAMES];
-	uint32_t count = 0, first, kept;
+	uint32_t count = 0, depth = key->depth, first, kept;
 
+	tables->trace.from = key->frame;
+	tables->trace.complete = false;
 	if (depth > 1)
-		count = unwind(&tables->unwinding, &tables->modules, all, depth + OWN_FRAMES);
-	for (first = 0; first < count && all[first] != (uint64_t)(uintptr_t)return_address; first++)
+		count = unwind(&tables->unwinding, &tables->modules, all, depth + OWN_FRAMES,
+			       &tables->trace);
+	for (first = 0; first < count && all[first] != key->return_address; first++)
 		;
 	kept = count - first < depth ? count - first : depth;
 	memcpy(ret_addresses, all + first, kept * sizeof(*all));
-	ret_addresses[0] = (uint64_t)(uintptr_t)return_address;
+	ret_addresses[0] = key->return_address;
 	return kept ? kept : 1;
 }
 
@@ -232,7 +222,8 @@ struct stack {
 	struct record_python_frame python[DEPTH_MAX];
 };
 
-static uint32_t intern(struct tables *tables, const struct stack *stack)
+/* NULL: no room. Under the lock. */
+static const struct record_site *intern(struct tables *tables, const struct stack *stack)
 {
 	size_t frame_size = stack->frames * sizeof(stack->frame[0]);
 	size_t python_size = stack->python_frames * sizeof(stack->python[0]);
@@ -251,15 +242,15 @@ static uint32_t intern(struct tables *tables, const struct stack *stack)
 		    !memcmp(slot->record + 1, stack->frame, frame_size) &&
 		    !memcmp((const char *)(slot->record + 1) + frame_size, stack->python,
 			    python_size))
-			return slot->record->id;
+			return slot->record;
 	}
 	if (tables->count == SITES_MAX) {
 		emit_note(NOTE_LOST, "sites: too many");
-		return 0;
+		return NULL;
 	}
 	record = emit_reserve(sizeof(*record) + frame_size + python_size);
 	if (!record)
-		return 0;
+		return NULL;
 	record->id = tables->count + 1;
 	record->frames = (uint16_t)stack->frames;
 	record->python_frames = (uint16_t)stack->python_frames;
@@ -268,7 +259,7 @@ static uint32_t intern(struct tables *tables, const struct stack *stack)
 	emit_publish(record, RECORD_SITE);
 	tables->count++;
 	*slot = (struct slot){hash, record};
-	return record->id;
+	return record;
 }
 
 static uint32_t depth_of_sites(void)
@@ -278,85 +269,87 @@ static uint32_t depth_of_sites(void)
 	return config.stack_depth < DEPTH_MAX ? config.stack_depth : DEPTH_MAX;
 }
 
-static uint32_t take(const void *return_address, uint32_t *ret_epoch)
+/* The native frames of `record`, of a stack with the Python frames that are there already. */
+static uint32_t take_known(struct tables *tables, const struct record_site *record,
+			   struct stack *stack)
 {
-	struct tables *tables = tables_get();
-	uint32_t depth = depth_of_sites(), id, i;
-	uint64_t addresses[DEPTH_MAX];
-	uint64_t generation;
-	struct stack stack;
+	const char *frames = (const char *)(record + 1);
+	size_t frame_size = record->frames * sizeof(stack->frame[0]);
 
-	if (!tables)
-		return 0;
-	stack.python_frames = python_frames(stack.python, depth);
-	generation = module_generation();
+	if (record->python_frames == stack->python_frames &&
+	    !memcmp(frames + frame_size, stack->python,
+		    stack->python_frames * sizeof(stack->python[0])))
+		return record->id;
+	stack->frames = record->frames;
+	memcpy(stack->frame, frames, frame_size);
 	if (!tables_lock(tables)) {
 		emit_note(NOTE_LOST, "sites: table busy");
 		return 0;
 	}
-	module_scan(&tables->modules, generation);
-	stack.frames = addresses_of(tables, return_address, addresses, depth);
-	for (i = 0; i < stack.frames; i++) {
-		stack.frame[i].module =
-			module_find(&tables->modules, addresses[i], &stack.frame[i].offset);
-		stack.frame[i].padding = 0;
-	}
-	if (stack.python_frames)
-		stack.frames = before_interpreter(tables, addresses, stack.frame, stack.frames);
-	id = intern(tables, &stack);
-	*ret_epoch = atomic_load_explicit(&tables->epoch, memory_order_relaxed);
+	record = intern(tables, stack);
 	tables_unlock(tables);
-	return id;
+	return record ? record->id : 0;
 }
 
-uint32_t site_take(const void *return_address)
+static uint32_t take_unwound(struct tables *tables, const struct site_key *key, struct stack *stack)
+{
+	const struct record_site *record;
+	uint64_t addresses[DEPTH_MAX];
+	uint32_t i;
+
+	if (!tables_lock(tables)) {
+		emit_note(NOTE_LOST, "sites: table busy");
+		return 0;
+	}
+	module_scan(&tables->modules, key->generation);
+	stack->frames = addresses_of(tables, key, addresses);
+	for (i = 0; i < stack->frames; i++) {
+		stack->frame[i].module =
+			module_find(&tables->modules, addresses[i], &stack->frame[i].offset);
+		stack->frame[i].padding = 0;
+	}
+	if (stack->python_frames)
+		stack->frames = before_interpreter(tables, addresses, stack->frame, stack->frames);
+	record = intern(tables, stack);
+	site_cache_add(&tables->cache, key, &tables->trace, record);
+	tables_unlock(tables);
+	return record ? record->id : 0;
+}
+
+static uint32_t take(const void *return_address, const void *frame)
+{
+	struct tables *tables = tables_get();
+	const struct record_site *record = NULL;
+	struct site_key key = {
+		.return_address = (uint64_t)(uintptr_t)return_address,
+		.frame = (uint64_t)(uintptr_t)frame,
+		.generation = module_generation(),
+		.depth = depth_of_sites(),
+	};
+	struct stack stack;
+
+	if (!tables)
+		return 0;
+	stack.python_frames = python_frames(stack.python, key.depth);
+	key.in_python = stack.python_frames > 0;
+	if (frame && wiped_on_fork) /* else entries may be of the process that forked this one */
+		record = site_cache_find(&tables->cache, &key);
+	return record ? take_known(tables, record, &stack) : take_unwound(tables, &key, &stack);
+}
+
+uint32_t site_take(const void *return_address, const void *frame)
 {
 	int saved_errno = errno;
-	uint32_t id = 0, epoch;
+	uint32_t id = 0;
 
 	if (!inside) {
 		inside = true;
 		atomic_signal_fence(
 			memory_order_seq_cst); /* with a signal handler of this thread */
-		id = take(return_address, &epoch);
+		id = take(return_address, frame);
 		atomic_signal_fence(memory_order_seq_cst);
 		inside = false;
 	}
-	errno = saved_errno;
-	return id;
-}
-
-uint32_t site_take_cached(const void *return_address, const void *frame)
-{
-	int saved_errno = errno;
-	uint64_t mark, hash;
-	struct tables *tables;
-	struct cached *entry;
-	uint32_t id, epoch = 0;
-
-	if (inside)
-		return 0;
-	inside = true;
-	atomic_signal_fence(memory_order_seq_cst); /* with a signal handler of this thread */
-	/* The native stack is the same for every line of a Python function, so its place there is
-	 * part of the key. */
-	mark = python_mark();
-	hash = ((uint64_t)(uintptr_t)return_address ^ (uint64_t)(uintptr_t)frame >> 4 ^ mark) *
-	       UINT64_C(0x9e3779b97f4a7c15);
-	entry = &cache[hash >> 32 & (CACHE_ENTRIES - 1)];
-	tables = tables_get();
-	if (tables && entry->epoch &&
-	    entry->epoch == atomic_load_explicit(&tables->epoch, memory_order_relaxed) &&
-	    entry->return_address == return_address && entry->frame == frame &&
-	    entry->mark == mark) {
-		id = entry->id;
-	} else {
-		id = take(return_address, &epoch);
-		if (id)
-			*entry = (struct cached){return_address, frame, mark, epoch, id};
-	}
-	atomic_signal_fence(memory_order_seq_cst);
-	inside = false;
 	errno = saved_errno;
 	return id;
 }

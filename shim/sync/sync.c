@@ -72,7 +72,6 @@ struct verdict {
 	enum idle_basis basis;
 	bool candidates; /* those of the rule's scope; else none */
 	bool anywhere;   /* everything that is pending instead */
-	bool cheap_site;
 };
 
 static uint32_t pending_stored(const struct call *call)
@@ -135,10 +134,7 @@ static void report(const struct call *call, const struct verdict *verdict)
 	if (finding.destination_kind == MEMORY_NONE)
 		finding.destination_kind = catalogue_rows[call->function].makes;
 	add_candidates(call, verdict, &finding, candidates);
-	if (verdict->cheap_site)
-		finding.site = site_take_cached(call->return_address, call->frame);
-	else
-		finding.site = site_take(call->return_address);
+	finding.site = site_take(call->return_address, call->frame);
 	emit_wait(&finding);
 }
 
@@ -353,7 +349,6 @@ void sync_after(struct call *call, CUresult result)
 	}
 	if (__builtin_expect(!__atomic_load_n(&sync_quick_ticks, __ATOMIC_RELAXED), 0))
 		find_quick_ticks();
-	verdict.cheap_site = false;
 	if (is_wait(call, row, verdict.duration_ns, &verdict)) {
 		verdict.returned_ns = clock_ns(call->left);
 		report(call, &verdict);
@@ -365,7 +360,6 @@ void sync_after(struct call *call, CUresult result)
 		verdict.basis = IDLE_NONE;
 		verdict.candidates = true;
 		verdict.anywhere = false;
-		verdict.cheap_site = true;
 		verdict.returned_ns = clock_ns(call->left);
 		report(call, &verdict);
 	}

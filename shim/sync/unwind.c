@@ -49,8 +49,9 @@ struct row {
 
 struct frame {
 	uint64_t registers[UNWIND_REGISTERS];
-	uint8_t known;    /* bit n: register n */
-	bool interrupted; /* pc is the next instruction, not a return address */
+	uint64_t origins[UNWIND_REGISTERS]; /* where they were read from; 0 nowhere in memory */
+	uint8_t known;                      /* bit n: register n */
+	bool interrupted;                   /* pc is the next instruction, not a return address */
 };
 
 /* Bytes with an end; past it everything reads as 0 and `bad` is set. */
@@ -255,9 +256,46 @@ static bool execute(struct bytes program, const struct description *description,
 	return !program.bad;
 }
 
+static void note_word(struct unwind_trace *trace, uint64_t address, uint64_t value)
+{
+	if (!trace->started)
+		return;
+	/* The wrapper keeps its caller's frame pointer right below its return address. */
+	if (trace->count == UNWIND_WORDS_MAX || address % 8 || address < trace->from - 8 ||
+	    address - (trace->from - 8) > UNWIND_TRACE_MAX) {
+		trace->complete = false;
+		return;
+	}
+	trace->words[trace->count++] = (struct unwind_word){address, value};
+}
+
+/* What follows depends on this register. The stack pointer needs no note: from frame to frame it
+ * follows from what was noted, or the trace is given up. */
+static void note_register(struct unwind_trace *trace, const struct frame *frame, uint8_t number)
+{
+	if (number != UNWIND_RSP)
+		note_word(trace, frame->origins[number], frame->registers[number]);
+}
+
+/* A return address was found. */
+static void note_caller(struct unwind_trace *trace, const struct frame *caller)
+{
+	const uint64_t *origins = caller->origins;
+
+	if (trace->from && origins[UNWIND_PC] == trace->from) {
+		trace->started = true;
+		trace->complete = caller->registers[UNWIND_RSP] == trace->from + 8;
+	}
+	note_word(trace, origins[UNWIND_PC], caller->registers[UNWIND_PC]);
+	/* Through a signal the stack pointer is read from memory, and any register counts. */
+	if (caller->interrupted || origins[UNWIND_RSP])
+		trace->complete = false;
+}
+
 /* A stack machine with the few operations that call frame information uses. */
-static bool evaluate(struct reader *reader, const struct frame *frame, const uint8_t *expression,
-		     uint16_t length, bool with_initial, uint64_t initial, uint64_t *ret_value)
+static bool evaluate(struct reader *reader, struct unwind_trace *trace, const struct frame *frame,
+		     const uint8_t *expression, uint16_t length, bool with_initial,
+		     uint64_t initial, uint64_t *ret_value)
 {
 	struct bytes program = {expression, expression + length, false};
 	uint64_t stack[8] = {initial}, number;
@@ -270,6 +308,7 @@ static bool evaluate(struct reader *reader, const struct frame *frame, const uin
 			number = tracked[code - DW_OP_breg0];
 			if (!number || !(frame->known >> (number - 1) & 1) || depth == 8)
 				return false;
+			note_register(trace, frame, (uint8_t)(number - 1));
 			stack[depth++] =
 				frame->registers[number - 1] + (uint64_t)take_signed(&program);
 		} else if (code >= DW_OP_lit0 && code <= DW_OP_lit31) {
@@ -277,8 +316,12 @@ static bool evaluate(struct reader *reader, const struct frame *frame, const uin
 				return false;
 			stack[depth++] = code - DW_OP_lit0;
 		} else if (code == DW_OP_deref) {
-			if (!depth || reader_copy(reader, &stack[depth - 1], stack[depth - 1], 8))
+			number = depth ? stack[depth - 1] : 0;
+			if (!depth || reader_copy(reader, &stack[depth - 1], number, 8)) {
+				trace->complete = false;
 				return false;
+			}
+			note_word(trace, number, stack[depth - 1]);
 		} else if (code == DW_OP_plus_uconst) {
 			if (!depth)
 				return false;
@@ -429,27 +472,37 @@ static uint64_t find_entry(struct reader *reader, const struct module_range *mod
 }
 
 /* Where a register was, by a full row. */
-static bool restore(struct reader *reader, const struct frame *frame, const struct value *value,
-		    uint64_t base, uint64_t *ret_value)
+static bool restore(struct reader *reader, struct unwind_trace *trace, const struct frame *frame,
+		    const struct value *value, uint64_t base, uint64_t *ret_value,
+		    uint64_t *ret_origin)
 {
 	uint64_t address = base + (uint64_t)value->offset;
 	const uint8_t *expression = (const uint8_t *)(uintptr_t)value->offset;
 
+	*ret_origin = 0;
 	switch (value->kind) {
 	case AT_OFFSET:
-		return !reader_copy(reader, ret_value, address, sizeof(*ret_value));
+		break;
 	case IS_OFFSET:
 		*ret_value = address;
 		return true;
 	case AT_EXPRESSION:
 	case IS_EXPRESSION:
-		if (!evaluate(reader, frame, expression, value->length, true, base, ret_value))
+		if (!evaluate(reader, trace, frame, expression, value->length, true, base,
+			      &address))
 			return false;
-		return value->kind == IS_EXPRESSION ||
-		       !reader_copy(reader, ret_value, *ret_value, sizeof(*ret_value));
+		if (value->kind == AT_EXPRESSION)
+			break;
+		*ret_value = address;
+		return true;
 	default:
 		return false;
 	}
+	*ret_origin = address;
+	if (!reader_copy(reader, ret_value, address, sizeof(*ret_value)))
+		return true;
+	trace->complete = false;
+	return false;
 }
 
 /* Is the row simple? Then it is kept. */
@@ -488,8 +541,8 @@ static bool is_plausible(const struct frame *frame, uint64_t base, bool is_signa
 
 /* The caller's frame from the callee's; false: the stack ends. */
 static bool step_slowly(struct unwind_cache *cache, struct reader *reader,
-			const struct module_range *module, uint64_t pc, struct frame *frame,
-			struct unwind_rule *rule, uint32_t stamp)
+			struct unwind_trace *trace, const struct module_range *module, uint64_t pc,
+			struct frame *frame, struct unwind_rule *rule, uint32_t stamp)
 {
 	uint8_t *own = cache->entry, *common = cache->common;
 	struct description description = {.encoding = 0};
@@ -509,21 +562,24 @@ static bool step_slowly(struct unwind_cache *cache, struct reader *reader,
 	if (!common_size || !describe(common, common_size, own, size, pc, &description, &row))
 		return false;
 	if (row.base == 255) {
-		if (!evaluate(reader, frame, row.expression, row.length, false, 0, &base))
+		if (!evaluate(reader, trace, frame, row.expression, row.length, false, 0, &base))
 			return false;
 	} else {
 		i = row.base < sizeof(tracked) ? tracked[row.base] - 1 : -1;
 		if (i < 0 || !(frame->known >> i & 1))
 			return false;
 		base = frame->registers[i] + (uint64_t)row.offset;
+		note_register(trace, frame, (uint8_t)i);
 	}
 	if (!is_plausible(frame, base, description.is_signal))
 		return false;
 	for (i = 0; i < UNWIND_REGISTERS; i++) {
 		if (row.values[i].kind == KEPT) {
 			caller.registers[i] = frame->registers[i];
+			caller.origins[i] = frame->origins[i];
 			caller.known |= frame->known & (1 << i);
-		} else if (restore(reader, frame, &row.values[i], base, &caller.registers[i])) {
+		} else if (restore(reader, trace, frame, &row.values[i], base, &caller.registers[i],
+				   &caller.origins[i])) {
 			caller.known |= (uint8_t)(1 << i);
 		}
 	}
@@ -531,20 +587,23 @@ static bool step_slowly(struct unwind_cache *cache, struct reader *reader,
 	 * program counter nothing. */
 	if (row.values[UNWIND_RSP].kind == KEPT) {
 		caller.registers[UNWIND_RSP] = base;
+		caller.origins[UNWIND_RSP] = 0;
 		caller.known |= 1 << UNWIND_RSP;
 	}
 	if (row.values[UNWIND_PC].kind == KEPT || !(caller.known >> UNWIND_PC & 1))
 		return false;
 	caller.interrupted = description.is_signal;
 	keep_rule(rule, &row, pc, stamp, description.is_signal);
+	note_caller(trace, &caller);
 	*frame = caller;
 	return true;
 }
 
-static bool step_by_rule(struct reader *reader, const struct unwind_rule *rule, struct frame *frame)
+static bool step_by_rule(struct reader *reader, struct unwind_trace *trace,
+			 const struct unwind_rule *rule, struct frame *frame)
 {
 	struct frame caller = *frame;
-	uint64_t base;
+	uint64_t base, address;
 	int i;
 
 	if (!(frame->known >> rule->base & 1) || !(rule->saved >> UNWIND_PC & 1))
@@ -552,13 +611,17 @@ static bool step_by_rule(struct reader *reader, const struct unwind_rule *rule, 
 	base = frame->registers[rule->base] + (uint64_t)(int64_t)rule->offset;
 	if (!is_plausible(frame, base, rule->is_signal))
 		return false;
+	note_register(trace, frame, rule->base);
 	caller.registers[UNWIND_RSP] = base;
+	caller.origins[UNWIND_RSP] = 0;
 	caller.known |= 1 << UNWIND_RSP;
 	for (i = 0; i < UNWIND_REGISTERS; i++) {
 		if (!(rule->saved >> i & 1))
 			continue;
-		if (reader_copy(reader, &caller.registers[i],
-				base + (uint64_t)(8 * (int64_t)rule->at[i]), 8)) {
+		address = base + (uint64_t)(8 * (int64_t)rule->at[i]);
+		caller.origins[i] = address;
+		if (reader_copy(reader, &caller.registers[i], address, 8)) {
+			trace->complete = false;
 			if (i == UNWIND_PC)
 				return false;
 			caller.known &= (uint8_t) ~(1 << i);
@@ -567,17 +630,20 @@ static bool step_by_rule(struct reader *reader, const struct unwind_rule *rule, 
 		}
 	}
 	caller.interrupted = rule->is_signal;
+	note_caller(trace, &caller);
 	*frame = caller;
 	return true;
 }
 
 uint32_t unwind(struct unwind_cache *cache, const struct module_table *modules,
-		uint64_t *ret_addresses, uint32_t max)
+		uint64_t *ret_addresses, uint32_t max, struct unwind_trace *trace)
 {
 	struct frame frame = {.known = (1 << UNWIND_REGISTERS) - 1, .interrupted = true};
 	uint32_t count = 0, stamp = (uint32_t)(modules->generation ^ modules->generation >> 32) | 1;
 	struct reader reader;
 
+	trace->started = trace->complete = false;
+	trace->count = 0;
 	reader_start(&reader, false);
 	__asm__ volatile("lea 0(%%rip), %%rax\n"
 			 "	mov %%rbx, (%0)\n"
@@ -599,12 +665,12 @@ uint32_t unwind(struct unwind_cache *cache, const struct module_table *modules,
 		const struct module_range *module;
 
 		if (rule->stamp == stamp && rule->pc == pc) {
-			if (!step_by_rule(&reader, rule, &frame))
+			if (!step_by_rule(&reader, trace, rule, &frame))
 				break;
 		} else {
 			module = module_range_find(modules, pc);
 			if (!module ||
-			    !step_slowly(cache, &reader, module, pc, &frame, rule, stamp))
+			    !step_slowly(cache, &reader, trace, module, pc, &frame, rule, stamp))
 				break;
 		}
 		/* 0 marks the outermost frame. Callers lie above, except across a signal stack. */

@@ -6,6 +6,7 @@
 #ifndef SLIPSTREAM_SYNC_UNWIND_H
 #define SLIPSTREAM_SYNC_UNWIND_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct module_table;
@@ -49,10 +50,29 @@ struct unwind_cache {
 };
 
 /*
+ * All that the unwinder went by from one frame on: words of the stack, in the order read. With the
+ * same modules loaded, and the return address of that frame in the same slot, the same words mean
+ * the same addresses, exactly: which word is read next follows from those before it. Registers are
+ * noted where they were read from, and only if a frame's address came of them.
+ */
+#define UNWIND_WORDS_MAX 160
+#define UNWIND_TRACE_MAX (16 << 20) /* bytes of stack that a trace may span */
+struct unwind_word {
+	uint64_t address, value;
+};
+struct unwind_trace {
+	uint64_t from; /* given: the slot of the frame's return address; 0 nothing is noted */
+	bool started, complete; /* complete: nothing else was gone by */
+	uint32_t count;
+	struct unwind_word words[UNWIND_WORDS_MAX];
+};
+
+/*
  * The return addresses from the caller's frame on, innermost first; at most `max`, at least none.
- * `modules` is up to date. Ends where there is no information, or none that makes sense.
+ * `modules` is up to date. Ends where there is no information, or none that makes sense. Only
+ * `from` of the trace need be set.
  */
 uint32_t unwind(struct unwind_cache *cache, const struct module_table *modules,
-		uint64_t *ret_addresses, uint32_t max);
+		uint64_t *ret_addresses, uint32_t max, struct unwind_trace *trace);
 
 #endif

@@ -271,6 +271,54 @@ def sites():
         checks += 1
 
 
+def same_place(take):
+    return take()
+
+
+def between(take, depth):
+    return between(take, depth - 1) if depth else same_place(take)
+
+
+def callers():
+    """Same native stack, same place of the innermost Python function, other callers: other sites."""
+    global checks
+    for depth in 0, 3:
+        found = []
+        for i in range(50):
+            # Known again from the second round on.
+            found.append((
+                between(released.probe_site_cached, depth),
+                between(released.probe_site_cached, depth),
+                between(released.probe_site_cached, depth + 1)))
+        assert len(set(found)) == 1, found
+        assert len(set(found[0])) == 3 and all(found[0]), found
+        both = [[], []]
+        for i in range(20):
+            for kind, take in enumerate((released.probe_site, released.probe_site_cached)):
+                both[kind].append(between(take, depth))
+        assert len(set(both[0])) == 1 and both[0] == both[1], both
+        checks += 1
+
+
+def replaced_code():
+    """Code compiled anew each time, in memory just freed, from another file: other sites."""
+    global checks
+    for i in range(100):
+        found = {}
+        name = 'file %d' % (i % 7)
+        exec(compile('\n' * (i % 3) + 'cached = take()', name, 'exec'),
+             {'take': released.probe_site_cached}, found)
+        text = innermost(found['cached'])
+        assert text == '%s|<module>|%d' % (name, i % 3 + 1), (i, text)
+        checks += 1
+
+
+def innermost(site):
+    text = ctypes.create_string_buffer(4096)
+    assert released.probe_site_frame(site, text, len(text)) == 0
+    return text.value.decode()
+
+
 def forked():
     """A child reads its own frames, not its parent's, in every way of reading."""
     global checks
@@ -322,6 +370,8 @@ def all_cases():
     multi_line()
     bounded()
     sites()
+    callers()
+    replaced_code()
     exec('all_of_string = check()', {'check': check})
 
 
@@ -370,5 +420,13 @@ elif sys.argv[2:] == ['cost']:
             'ns per python_frames:', ' '.join('%d frames %.0f' % (n, released.probe_cost(n, 20000)) for n in (1, 10, 30)))
     released.probe_cost.restype = ctypes.c_double
     deep(40)
+
+    def at(depth):
+        return at(depth - 1) if depth else print(
+            'ns per site: unwound %.0f, known again %.0f' % (
+                released.probe_site_cost(0, 20000), released.probe_site_cost(1, 20000)))
+    released.probe_site_cost.restype = ctypes.c_double
+    at(8)
+    at(40)
 else:
     main()

@@ -15,6 +15,7 @@
 #include "sync/site.h"
 
 #define EXPORT __attribute__((visibility("default")))
+#define FRAME  ((const void *)((const uint64_t *)__builtin_frame_address(0) + 1))
 
 struct config config = {.mode = CONFIG_OBSERVE, .python = true, .stack_depth = 32};
 
@@ -24,7 +25,9 @@ int probe_frames(char *text, uint32_t size, uint32_t max);
 uint32_t probe_notes(const char *text);
 uint32_t probe_site(void);
 uint32_t probe_site_cached(void);
+int probe_site_frame(uint32_t id, char *text, uint32_t size);
 double probe_cost(uint32_t max, uint32_t rounds);
+double probe_site_cost(uint32_t cached, uint32_t rounds);
 int probe_compare(void);
 
 EXPORT void probe_python(int on)
@@ -64,12 +67,30 @@ EXPORT uint32_t probe_notes(const char *text)
 
 EXPORT uint32_t probe_site(void)
 {
-	return site_take(__builtin_return_address(0));
+	return site_take(__builtin_return_address(0), NULL);
 }
 
 EXPORT uint32_t probe_site_cached(void)
 {
-	return site_take_cached(__builtin_return_address(0), __builtin_frame_address(0));
+	return site_take(__builtin_return_address(0), FRAME);
+}
+
+/* "file|function|line" of a site's innermost Python frame; -1: there is none. */
+EXPORT int probe_site_frame(uint32_t id, char *text, uint32_t size)
+{
+	const struct record_python_frame *frame;
+	const struct record_site *site;
+	uint32_t i;
+
+	for (i = 0; (site = (const void *)fake_record(RECORD_SITE, i)); i++) {
+		if (site->id != id || !site->python_frames)
+			continue;
+		frame = (const void *)((const struct record_frame *)(site + 1) + site->frames);
+		snprintf(text, size, "%s|%s|%d", fake_string(frame->file),
+			 fake_string(frame->function), frame->line);
+		return 0;
+	}
+	return -1;
 }
 
 /* Frames of a site that are as the C library's unwinder gives them; below 0: how it differs. */
@@ -80,7 +101,7 @@ EXPORT int probe_compare(void)
 	const struct record_module *module;
 	void *want[80];
 	int count = backtrace(want, 80), i, k;
-	uint32_t id = site_take(__builtin_return_address(0));
+	uint32_t id = site_take(__builtin_return_address(0), NULL);
 
 	for (i = 0; i < count && want[i] != __builtin_return_address(0); i++)
 		;
@@ -107,6 +128,19 @@ EXPORT double probe_cost(uint32_t max, uint32_t rounds)
 	clock_gettime(CLOCK_MONOTONIC, &from);
 	for (i = 0; i < rounds; i++)
 		python_frames(frames, max < 64 ? max : 64);
+	clock_gettime(CLOCK_MONOTONIC, &to);
+	return ((double)(to.tv_sec - from.tv_sec) * 1e9 + (double)(to.tv_nsec - from.tv_nsec)) /
+	       rounds;
+}
+
+EXPORT double probe_site_cost(uint32_t cached, uint32_t rounds)
+{
+	struct timespec from, to;
+	uint32_t i;
+
+	clock_gettime(CLOCK_MONOTONIC, &from);
+	for (i = 0; i < rounds; i++)
+		site_take(__builtin_return_address(0), cached ? FRAME : NULL);
 	clock_gettime(CLOCK_MONOTONIC, &to);
 	return ((double)(to.tv_sec - from.tv_sec) * 1e9 + (double)(to.tv_nsec - from.tv_nsec)) /
 	       rounds;
