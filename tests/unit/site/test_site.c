@@ -284,8 +284,7 @@ static void test_lies(void **state)
 }
 
 /* The saved frame pointer and return address of a caller overwritten while we look. */
-__attribute__((noinline, optimize("no-omit-frame-pointer"))) static uint32_t
-corrupted(uint64_t value)
+__attribute__((noinline)) static uint32_t corrupted(uint64_t value)
 {
 	uint64_t *frame = __builtin_frame_address(0), kept[2] = {frame[0], frame[1]};
 	uint32_t id;
