@@ -8,10 +8,12 @@
 #include <dwarf.h>
 #include <elfutils/libdw.h>
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define INLINED_MAX 64
+#define DEPTH_MAX   256 /* of blocks, namespaces and functions in each other */
 
 static char *readable_name(demangle_function *demangle, const char *name)
 {
@@ -99,7 +101,7 @@ static const char *die_name(Dwarf_Die *die)
 }
 
 /* Where an inlined function was called. */
-static void call_place(Dwarf_Die *unit, Dwarf_Die *inlined, struct place *place)
+static void call_place(struct symbol_unit *unit, Dwarf_Die *inlined, struct place *place)
 {
 	Dwarf_Attribute attribute;
 	Dwarf_Word value;
@@ -111,58 +113,108 @@ static void call_place(Dwarf_Die *unit, Dwarf_Die *inlined, struct place *place)
 	if (!dwarf_formudata(dwarf_attr(inlined, DW_AT_call_line, &attribute), &value))
 		place->line = (uint32_t)value;
 	if (!dwarf_formudata(dwarf_attr(inlined, DW_AT_call_file, &attribute), &value) &&
-	    !dwarf_getsrcfiles(unit, &files, &count) && value < count)
+	    !dwarf_getsrcfiles(&unit->scopes, &files, &count) && value < count)
 		place->file = dwarf_filesrc(files, value, NULL, NULL);
 }
 
-/* Frames from debug information; none where it has no function here. */
-static void add_debug_frames(demangle_function *demangle, Dwfl_Module *module, uint64_t address,
-			     struct place place, struct symbol_frames *frames)
+static void line_place(struct symbol_unit *unit, uint64_t address, struct place *place)
 {
-	Dwarf_Die *unit, *scopes = NULL, innermost;
-	Dwarf_Addr bias;
-	int count, i;
+	Dwarf_Attribute attribute;
+	Dwarf_Line *line;
+	int number = 0;
 
-	unit = dwfl_module_addrdie(module, address, &bias);
-	if (!unit)
+	line = dwarf_getsrc_die(&unit->lines, address - unit->bias);
+	if (!line)
 		return;
-	count = dwarf_getscopes(unit, address - bias, &scopes);
-	if (count <= 0)
-		return;
-	/* Beyond an inlined function these scopes go on where it was written; asked again by entry
-	 * they go on where it was inlined. */
-	innermost = scopes[0];
-	free(scopes);
-	scopes = NULL;
-	count = dwarf_getscopes_die(&innermost, &scopes);
-	for (i = 0; i < count && frames->count < INLINED_MAX; i++) {
-		int tag = dwarf_tag(&scopes[i]);
-
-		if (tag != DW_TAG_inlined_subroutine && tag != DW_TAG_subprogram)
-			continue;
-		if (!add(frames, readable_name(demangle, die_name(&scopes[i])), &place) ||
-		    tag == DW_TAG_subprogram)
-			break;
-		call_place(unit, &scopes[i], &place);
-	}
-	free(scopes);
+	place->file = dwarf_linesrc(line, NULL, NULL);
+	place->folder = dwarf_formstring(dwarf_attr(&unit->lines, DW_AT_comp_dir, &attribute));
+	if (!dwarf_lineno(line, &number) && number > 0)
+		place->line = (uint32_t)number;
 }
 
-int symbol_frames_find(Dwfl_Module *module, const struct symbol_place *symbol,
-		       demangle_function *demangle, struct symbol_frames *ret_frames)
+/* Functions around one address, outermost first: one with code of its own, and what was inlined. */
+struct chain {
+	uint64_t address;
+	Dwarf_Die entries[INLINED_MAX];
+	int count;
+};
+
+/*
+ * The innermost entry within `parent` last. Not dwarf_getscopes(): that looks for what was inlined
+ * in the unit where it was inlined, and gives up where link-time optimization has it in another.
+ */
+static bool find_functions(Dwarf_Die *parent, struct chain *chain, int depth)
+{
+	Dwarf_Die entry;
+	int more;
+
+	if (depth == DEPTH_MAX)
+		return false;
+	for (more = dwarf_child(parent, &entry); !more; more = dwarf_siblingof(&entry, &entry)) {
+		switch (dwarf_tag(&entry)) {
+		case DW_TAG_subprogram:
+		case DW_TAG_inlined_subroutine:
+			if (chain->count == INLINED_MAX || dwarf_haspc(&entry, chain->address) <= 0)
+				break;
+			chain->entries[chain->count++] = entry;
+			find_functions(&entry, chain, depth + 1);
+			return true;
+		case DW_TAG_lexical_block:
+		case DW_TAG_try_block:
+		case DW_TAG_catch_block:
+			/* Some give no range of their own. */
+			if (dwarf_haspc(&entry, chain->address) == 0 &&
+			    (dwarf_hasattr(&entry, DW_AT_ranges) ||
+			     dwarf_hasattr(&entry, DW_AT_low_pc)))
+				break;
+			if (find_functions(&entry, chain, depth + 1))
+				return true;
+			break;
+		case DW_TAG_namespace:
+		case DW_TAG_module:
+		case DW_TAG_class_type:
+		case DW_TAG_structure_type:
+		case DW_TAG_union_type:
+		case DW_TAG_enumeration_type: /* rustc puts functions there */
+			if (find_functions(&entry, chain, depth + 1))
+				return true;
+			break;
+		default:
+			break;
+		}
+	}
+	return false;
+}
+
+/* Frames from debug information; none where it has no function here. */
+static void add_debug_frames(demangle_function *demangle, struct symbol_unit *unit,
+			     uint64_t address, struct place place, struct symbol_frames *frames)
+{
+	struct chain chain = {.address = address - unit->bias};
+
+	find_functions(&unit->scopes, &chain, 0);
+	while (chain.count-- > 0) {
+		Dwarf_Die *entry = &chain.entries[chain.count];
+
+		if (!add(frames, readable_name(demangle, die_name(entry)), &place) ||
+		    dwarf_tag(entry) == DW_TAG_subprogram)
+			break;
+		call_place(unit, entry, &place);
+	}
+}
+
+int symbol_frames_find(Dwfl_Module *module, struct symbol_units *units,
+		       const struct symbol_place *symbol, demangle_function *demangle,
+		       struct symbol_frames *ret_frames)
 {
 	struct symbol_frames frames = {NULL, 0};
 	struct place place = {NULL, NULL, 0};
-	Dwfl_Line *line;
-	int number = 0;
+	struct symbol_unit unit;
 
-	line = dwfl_module_getsrc(module, symbol->address);
-	if (line) {
-		place.file = dwfl_lineinfo(line, NULL, &number, NULL, NULL, NULL);
-		place.folder = dwfl_line_comp_dir(line);
-		place.line = number > 0 ? (uint32_t)number : 0;
+	if (!symbol_units_find(units, module, symbol->address, &unit)) {
+		line_place(&unit, symbol->address, &place);
+		add_debug_frames(demangle, &unit, symbol->address, place, &frames);
 	}
-	add_debug_frames(demangle, module, symbol->address, place, &frames);
 	if (!frames.count && (symbol->name || place.file))
 		add(&frames, readable_name(demangle, symbol->name), &place);
 	if (!frames.count)

@@ -8,6 +8,7 @@
 #include <elfutils/libdwfl.h>
 
 #include "symbol_table.h"
+#include "symbol_units.h"
 #include "symbolize.h"
 
 /* __cxa_demangle() */
@@ -15,10 +16,11 @@ typedef char *demangle_function(const char *name, char *buffer, size_t *length, 
 
 /*
  * The frames at a place whose symbol has been looked up, for symbol_frames_done(). Without
- * `demangle` names stay as they are. -ENODATA: nothing is known.
+ * `demangle` names stay as they are. `units` is the module's. -ENODATA: nothing is known.
  */
-int symbol_frames_find(Dwfl_Module *module, const struct symbol_place *symbol,
-		       demangle_function *demangle, struct symbol_frames *ret_frames);
+int symbol_frames_find(Dwfl_Module *module, struct symbol_units *units,
+		       const struct symbol_place *symbol, demangle_function *demangle,
+		       struct symbol_frames *ret_frames);
 void symbol_frames_done(struct symbol_frames *frames);
 
 #endif

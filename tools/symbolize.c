@@ -45,6 +45,7 @@ struct file {
 	int error;   /* why there is no module, 0 */
 	Dwfl *dwfl;
 	Dwfl_Module *module;
+	struct symbol_units units;    /* of `module` */
 	struct symbol_place **places; /* of questions */
 	size_t count, capacity;
 };
@@ -102,6 +103,7 @@ struct symbolizer *symbolizer_free(struct symbolizer *symbolizer)
 		for (k = 0; k < file->count; k++)
 			question_free(question_of(file->places[k]));
 		free(file->places);
+		symbol_units_done(&file->units);
 		if (file->dwfl)
 			dwfl_end(file->dwfl);
 		free(file->path);
@@ -321,7 +323,7 @@ int symbolizer_frame(struct symbolizer *symbolizer, const char *path, const uint
 	if (error)
 		return error;
 	if (!question->answered) {
-		question->error = symbol_frames_find(file->module, &question->place,
+		question->error = symbol_frames_find(file->module, &file->units, &question->place,
 						     symbolizer->demangle, &question->frames);
 		question->answered = true;
 	}
