@@ -82,6 +82,7 @@ const char *report_note_code(uint32_t code)
 		[NOTE_ERROR] = "error",
 		[NOTE_CONFIG] = "config",
 		[NOTE_MISSING_SYMBOL] = "missing-symbol",
+		[NOTE_UNTIMED] = "untimed",
 	};
 
 	return name_in(names, ARRAY_SIZE(names), code);

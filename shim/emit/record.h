@@ -261,6 +261,7 @@ enum note_code {
 	NOTE_ERROR = 7,          /* text: own failure, in words */
 	NOTE_CONFIG = 8,         /* text: a bad setting that was ignored */
 	NOTE_MISSING_SYMBOL = 9, /* text: a linked function the driver does not have was called */
+	NOTE_UNTIMED = 10,       /* text: which calls; their duration is not known */
 };
 
 struct record_note {

@@ -36,6 +36,7 @@
 #define ENTRY_EXPORT __attribute__((visibility("default")))
 #define ENTRY_HIDDEN __attribute__((visibility("hidden")))
 #define ENTRY_COLD   __attribute__((cold, noinline))
+#define ENTRY_LONG   __attribute__((noinline)) /* the part of a wrapper that is rarely taken */
 
 /* No thread has this generation: the value before a thread's first call and after its exit
  * handlers. */
@@ -91,6 +92,17 @@ int entry_function(const char *name) ENTRY_HIDDEN;
  */
 void *entry_substitute(void *address, const char *name) ENTRY_HIDDEN;
 
+/* Adds one to a counter that only this thread writes; others may read it at any time. */
+static inline void entry_add(uint64_t *counter)
+{
+#if defined(__x86_64__)
+	/* One instruction, so that what a signal handler counts there is not lost. */
+	__asm__ volatile("incq %0" : "+m"(*counter) : : "cc");
+#else
+	__atomic_store_n(counter, __atomic_load_n(counter, __ATOMIC_RELAXED) + 1, __ATOMIC_RELAXED);
+#endif
+}
+
 /*
  * Counts one call of this thread. True: go through the rooms; false: pass straight to the driver.
  */
@@ -100,17 +112,7 @@ static inline bool entry_count(uint32_t function)
 	const uint64_t *page = __atomic_load_n(&entry_page, __ATOMIC_RELAXED);
 
 	if (entry_likely(thread->generation == __atomic_load_n(page, __ATOMIC_RELAXED))) {
-		uint64_t *counter = &thread->counters[function];
-
-		/* Only this thread writes it; the file's readers may look at any time. */
-#if defined(__x86_64__)
-		/* One instruction, so that a signal handler's count of the same function is not
-		 * lost. */
-		__asm__ volatile("incq %0" : "+m"(*counter) : : "cc");
-#else
-		__atomic_store_n(counter, __atomic_load_n(counter, __ATOMIC_RELAXED) + 1,
-				 __ATOMIC_RELAXED);
-#endif
+		entry_add(&thread->counters[function]);
 		return thread->hold == 0;
 	}
 	return entry_slow(function);

@@ -28,7 +28,7 @@ uint32_t state_pending_anywhere(struct call_pending *ret_pending, uint32_t most)
 			youngest = STATE_LOAD(&stream->youngest);
 			ret_pending[count++] = (struct call_pending){
 				.stream = stream,
-				.submitted = STATE_LOAD(&stream->submitted),
+				.submitted = stream_submitted(stream),
 				.name = (uint32_t)youngest,
 				.operation = (uint32_t)(youngest >> 32),
 			};

@@ -14,6 +14,9 @@
  *					sees the rest. Entries are never unmapped, so a stale pointer
  *					is harmless: its handle no longer fits.
  *	submitted			whoever submits, atomic add; read by anyone
+ *	launcher			claimed by compare and swap from 0; 0 again by its thread's exit
+ *					or by whoever takes the entry over
+ *	launched			the launcher, plain stores; read by anyone
  *	completed			whoever observed, atomic maximum; read by anyone
  *	youngest			whoever submits; one word, so kind and name fit each other
  *	joined, joined_by,		under `joining`, a try-lock of the entry: who does not get it
@@ -40,15 +43,18 @@
 #define STREAM_WORDS (STREAM_MAX / 64)
 
 struct state_stream {
-	uint64_t handle; /* 0: none (legacy, per-thread, destroyed) */
-	struct state_context *context;
-	uint64_t submitted;
+	/* One cache line for launches (launch.c). */
+	uint64_t handle;   /* 0: none (legacy, per-thread, destroyed) */
+	uint64_t launcher; /* the thread that counts its plain launches in `launched`; 0 none */
+	uint64_t launched;
+	uint64_t submitted; /* all other operations; stream_submitted() is the number of both */
 	uint64_t completed;
 	uint64_t youngest; /* operation << 32 | string id */
 	uint64_t capture;  /* capture it is part of (capture.c); 0 none */
 	uint32_t kind;     /* enum stream_kind */
 	uint32_t index;    /* bit in the lists; number in reports less one; constant */
 
+	struct state_context *context;
 	uint64_t joined;        /* the legacy stream is ordered behind this stream up to here ... */
 	uint64_t joined_by;     /* ... from its own operation with this number on */
 	uint64_t legacy_joined; /* this stream is ordered behind the legacy stream up to here ... */
@@ -75,6 +81,13 @@ struct state_context {
 #define THREAD_KERNELS   64
 struct state_thread {
 	uint64_t serial; /* from 1; 0: none yet */
+	/* launch.c; with the context, in one cache line */
+	uint64_t launch_left;  /* clock ticks when the last plain launch that was timed returned */
+	uint32_t launch_tight; /* plain launches in a row, each soon after the one before */
+	uint32_t launch_untimed; /* launches since launch_left, not timed */
+	uint32_t launch_trust;   /* how many may still go without asking for the context */
+	struct state_stream
+		*launch_legacy; /* the legacy stream of the context that was asked for */
 	uint64_t context_key;
 	struct state_context *context;
 	struct thread_stream {
@@ -90,7 +103,8 @@ struct state_thread {
 		struct state_stream *stream;
 	} per_thread[PER_THREAD_CACHE];
 };
-extern __thread struct state_thread state_thread __attribute__((tls_model("initial-exec")));
+extern __thread struct state_thread state_thread
+	__attribute__((tls_model("initial-exec"), aligned(64)));
 
 /* kernel.c says who writes what. */
 struct state_kernel {
@@ -155,9 +169,18 @@ struct state_stream *stream_at(uint32_t index);
 uint32_t stream_count(void);
 void stream_clear(void);
 
+/*
+ * How many operations the stream was given. Two counters, each only growing, so the sum may lag behind what is true at the end of this
+ * call, but never behind what was true at its beginning: what is counted is in the driver's hands.
+ */
+static inline uint64_t stream_submitted(const struct state_stream *stream)
+{
+	return STATE_LOAD(&stream->launched) + STATE_LOAD(&stream->submitted);
+}
+
 static inline bool stream_is_pending(const struct state_stream *stream)
 {
-	return STATE_LOAD(&stream->submitted) > STATE_LOAD(&stream->completed);
+	return stream_submitted(stream) > STATE_LOAD(&stream->completed);
 }
 
 static inline enum stream_kind stream_kind(const struct state_stream *stream)
@@ -206,6 +229,8 @@ void pending_glance(struct call *call);
 void pending_snapshot(struct call *call, unsigned int scopes, bool ask);
 /* Off both lists. */
 void pending_forget(struct state_stream *stream);
+/* Takes idle streams out of unjoined_bits, as a scan does that comes upon them. */
+void pending_tidy_unjoined(void);
 /*
  * Between begin and end: the stream goes off the list unless it has work above *known. Clears the
  * bit, then reads the number; pairs with order_number(), which adds to the number, then sets the
@@ -240,5 +265,8 @@ void kernel_clear(void);
 
 /* capture.c: does the capture of this name (state_stream.capture) still go on? */
 bool capture_is_active(uint64_t capture);
+
+/* launch.c: this thread is done with the stream. */
+void launch_release(struct state_stream *stream);
 
 #endif

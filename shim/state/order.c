@@ -68,7 +68,7 @@ static void legacy_complete(struct state_stream *legacy, uint64_t number)
 
 void order_forget(struct state_stream *stream)
 {
-	raise_completed(stream, STATE_LOAD(&stream->submitted));
+	raise_completed(stream, stream_submitted(stream));
 }
 
 void order_complete(struct state_stream *stream, uint64_t number)
@@ -155,7 +155,8 @@ uint64_t order_number(struct state_stream *stream, uint64_t youngest)
 
 	STATE_STORE(&stream->youngest, youngest);
 	/* Pairs with the clearing of the bits, which looks at the number afterwards. */
-	number = __atomic_add_fetch(&stream->submitted, 1, __ATOMIC_SEQ_CST);
+	number = __atomic_add_fetch(&stream->submitted, 1, __ATOMIC_SEQ_CST) +
+		 STATE_LOAD(&stream->launched);
 	pending_list(stream);
 	return number;
 }
@@ -195,7 +196,7 @@ bool order_is_unjoined(const struct call *call, const struct state_stream *strea
 		return false;
 	if (stream_kind(own) == STREAM_LEGACY)
 		return stream_joins(stream) && stream_context(stream) == call->context &&
-		       STATE_LOAD(&stream->submitted) > STATE_LOAD(&stream->joined);
+		       stream_submitted(stream) > STATE_LOAD(&stream->joined);
 	return stream_joins(own) && call->context && stream == call->context->legacy &&
-	       STATE_LOAD(&stream->submitted) > STATE_LOAD(&own->legacy_joined);
+	       stream_submitted(stream) > STATE_LOAD(&own->legacy_joined);
 }

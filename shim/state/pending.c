@@ -22,7 +22,7 @@
 #include "state/state.h"
 
 uint64_t pending_bits[STREAM_WORDS];
-uint64_t unjoined_bits[STREAM_WORDS];
+uint64_t unjoined_bits[STREAM_WORDS] __attribute__((aligned(64)));
 
 struct lock attribute_lock = LOCK_INITIALIZER(LOCK_ATTRIBUTE);
 
@@ -64,8 +64,14 @@ void pending_take_out(uint64_t *list, struct state_stream *stream, const uint64_
 	uint64_t bit = UINT64_C(1) << stream->index % 64;
 	uint64_t *word = &list[stream->index / 64];
 
+	/* Whose launches are counted without a lock does not look at the bit: it stays (launch.c). */
+	if (STATE_LOAD(&stream->launcher))
+		return;
 	__atomic_fetch_and(word, ~bit, __ATOMIC_SEQ_CST);
-	if (__atomic_load_n(&stream->submitted, __ATOMIC_SEQ_CST) > STATE_LOAD(known))
+	/* Pairs with the claim of the launcher, which looks at the bit afterwards, and with order_number(). */
+	if (__atomic_load_n(&stream->launcher, __ATOMIC_SEQ_CST) ||
+	    STATE_LOAD(&stream->launched) + __atomic_load_n(&stream->submitted, __ATOMIC_SEQ_CST) >
+		    STATE_LOAD(known))
 		__atomic_fetch_or(word, bit, __ATOMIC_SEQ_CST);
 }
 
@@ -81,7 +87,7 @@ static void add(struct call *call, struct state_stream *stream)
 	pending = &call->pending[call->pending_count++];
 	youngest = STATE_LOAD(&stream->youngest);
 	pending->stream = stream;
-	pending->submitted = STATE_LOAD(&stream->submitted);
+	pending->submitted = stream_submitted(stream);
 	pending->name = (uint32_t)youngest;
 	pending->operation = (uint32_t)(youngest >> 32);
 	pending->certain = 0;
@@ -148,6 +154,11 @@ static void take_out_idle(uint64_t *list)
 	pending_end_out();
 }
 
+void pending_tidy_unjoined(void)
+{
+	take_out_idle(unjoined_bits);
+}
+
 static void scan(struct call *call, uint64_t *list, unsigned int scopes)
 {
 	uint64_t done = __atomic_load_n(&outs_done, __ATOMIC_SEQ_CST);
@@ -164,7 +175,7 @@ static void scan(struct call *call, uint64_t *list, unsigned int scopes)
 			stream = stream_at(word * 64 + (uint32_t)__builtin_ctzll(bits));
 			if (stream_is_pending(stream))
 				add_if_wanted(call, stream, scopes);
-			else
+			else if (!STATE_LOAD(&stream->launcher))
 				idle = true;
 		}
 	}

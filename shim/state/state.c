@@ -15,6 +15,7 @@
 #include "config.h"
 #include "emit/emit.h"
 #include "state/internal.h"
+#include "state/launch.h"
 
 struct lock state_lock = LOCK_INITIALIZER(LOCK_STATE);
 struct arena state_arena = {.bound = (size_t)256 << 20};
@@ -141,6 +142,7 @@ void state_before(struct call *call)
 
 	call->stream_kind = STREAM_UNKNOWN;
 	call->backlog = 0;
+	state_launch_end_row();
 	call->entry_number = 0;
 	call->legacy_number = 0;
 	call->event = NULL;
@@ -154,11 +156,11 @@ void state_before(struct call *call)
 		uint64_t completed = STATE_LOAD(&stream->completed);
 
 		call->stream_kind = stream_kind(stream);
-		call->entry_number = STATE_LOAD(&stream->submitted);
+		call->entry_number = stream_submitted(stream);
 		if (call->entry_number > completed)
 			call->backlog = call->entry_number - completed;
 		if (stream_joins(stream) && call->context)
-			call->legacy_number = STATE_LOAD(&call->context->legacy->submitted);
+			call->legacy_number = stream_submitted(call->context->legacy);
 		if (__builtin_expect(STATE_LOAD(&stream->capture) != 0, 0) &&
 		    row->flags & CATALOGUE_CAPTURABLE &&
 		    capture_is_active(STATE_LOAD(&stream->capture)))

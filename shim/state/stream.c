@@ -28,7 +28,8 @@ static uint32_t count;
 static struct state_stream *retired, **retired_end = &retired;
 static uint64_t threads; /* serials given */
 
-__thread struct state_thread state_thread __attribute__((tls_model("initial-exec")));
+__thread struct state_thread state_thread
+	__attribute__((tls_model("initial-exec"), aligned(64)));
 
 static bool is_current(const void *value, uint64_t hash)
 {
@@ -133,7 +134,8 @@ struct state_stream *stream_new(struct state_context *context, enum stream_kind 
 		state_lost("streams");
 		return NULL;
 	}
-	submitted = STATE_LOAD(&stream->submitted);
+	submitted = stream_submitted(stream);
+	STATE_STORE(&stream->launcher, 0);
 	order_forget(stream);
 	pending_forget(stream);
 	STATE_STORE(&stream->joined, submitted);
@@ -174,7 +176,7 @@ void stream_retire_context(struct state_context *context)
 		if (stream_context(stream) != context)
 			continue;
 		/* The context's end is the end of its work. */
-		order_complete(stream, STATE_LOAD(&stream->submitted));
+		order_complete(stream, stream_submitted(stream));
 		if (stream == context->legacy)
 			continue;
 		STATE_STORE(&stream->context, NULL);
@@ -276,11 +278,12 @@ void state_thread_exit(void)
 	struct state_stream *stream;
 	uint32_t i;
 
-	if (!thread->serial || !lock_take(&state_lock))
+	if ((!thread->serial && !thread->launch_left) || !lock_take(&state_lock))
 		return;
 	for (i = 0; i < count; i++) {
 		stream = stream_at(i);
-		if (STATE_LOAD(&stream->owner) == thread->serial)
+		launch_release(stream);
+		if (thread->serial && STATE_LOAD(&stream->owner) == thread->serial)
 			stream_retire(stream);
 	}
 	lock_give(&state_lock);

@@ -34,6 +34,7 @@
 #include "clock.h"
 #include "config.h"
 #include "emit/emit.h"
+#include "state/launch.h"
 #include "state/state.h"
 #include "sync/calibration.h"
 #include "sync/idle.h"
@@ -303,13 +304,21 @@ static bool is_idle_sample(const struct call *call, const struct catalogue_row *
 	       !state_pending_anywhere(&pending, 1);
 }
 
-uint64_t sync_quick_ticks;
+/*
+ * Ticks within which a launch that has nothing to join is no finding: the threshold, or QUICK_NS if
+ * that is less. 0 until the clock's rate is known. Written by whoever comes first, same value but
+ * for the clock's precision; read by every launch that takes the long way.
+ */
+static uint64_t quick_ticks;
 
 static void find_quick_ticks(void)
 {
 	uint64_t quick_ns = config.threshold_ns < QUICK_NS ? config.threshold_ns : QUICK_NS;
 
-	__atomic_store_n(&sync_quick_ticks, clock_ticks_in(quick_ns), __ATOMIC_RELAXED);
+	uint64_t ticks = clock_ticks_in(quick_ns);
+
+	state_launch_limits(ticks, clock_ticks_in(UNSEEN_NS));
+	__atomic_store_n(&quick_ticks, ticks, __ATOMIC_RELAXED);
 }
 
 /*
@@ -320,7 +329,7 @@ static void find_quick_ticks(void)
 static inline bool is_quick_launch(const struct call *call, const struct catalogue_row *row)
 {
 	return row->kind == CATALOGUE_KIND_LAUNCH && row->idle_fixed_ns &&
-	       sync_is_short(call->left - call->entered) &&
+	       call->left - call->entered < __atomic_load_n(&quick_ticks, __ATOMIC_RELAXED) &&
 	       (!call->pending_count ||
 		(call->pending_count == 1 && call->pending[0].stream == call->stream));
 }
@@ -347,7 +356,7 @@ void sync_after(struct call *call, CUresult result)
 			idle_sample(idle_key(call), verdict.duration_ns);
 		return;
 	}
-	if (__builtin_expect(!__atomic_load_n(&sync_quick_ticks, __ATOMIC_RELAXED), 0))
+	if (__builtin_expect(!__atomic_load_n(&quick_ticks, __ATOMIC_RELAXED), 0))
 		find_quick_ticks();
 	if (is_wait(call, row, verdict.duration_ns, &verdict)) {
 		verdict.returned_ns = clock_ns(call->left);

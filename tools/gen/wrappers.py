@@ -214,11 +214,11 @@ def short_way(export):
     return " && ".join([f"!({argument})" for hook in row.after for argument in hook.arguments]) or "true"
 
 
-def begin(export, indent):
+def begin(export, indent, place="__builtin_return_address(0), ENTRY_FRAME()"):
     """Fills struct call from the arguments, as the row says."""
     row = export.row
     lines = [f"entry_begin(&call, FUNCTION_{export.name}, {flags_of(export)}, CALL_STREAM_{row.stream.upper()},",
-             f"\t    OPERATION_{catalogue_module.OPERATIONS[row.submits]}, __builtin_return_address(0), ENTRY_FRAME());"]
+             f"\t    OPERATION_{catalogue_module.OPERATIONS[row.submits]}, {place});"]
     if row.stream_argument:
         lines.append(f"call.stream_handle = {row.stream_argument};")
     for field, text in (("source", row.source), ("destination", row.destination), ("bytes", row.bytes),
@@ -226,6 +226,53 @@ def begin(export, indent):
         if text:
             lines.append(f"call.{field} = ENTRY_U64({text});")
     return [indent + line for line in lines]
+
+
+def end(export):
+    """What follows sync_after()."""
+    row = export.row
+    lines = [f"\tstate_{hook.name}(&call, result_);" for hook in row.result]
+    if row.after:
+        lines.append("\tif (result_ == CUDA_SUCCESS) {")
+        lines += ["\t\t" + hook.c_call() for hook in row.after]
+        lines.append("\t}")
+    return lines + ["\tstate_after(&call, result_);", "\tentry_rooms_leave();", "\treturn result_;", "}", ""]
+
+
+def untimed_launch(export, short):
+    """The wrapper of a launch: small, since all of it is fetched anew after every launch; the rest is in long_way()."""
+    row, prototype, name = export.row, export.prototype, export.name
+    arguments = prototype.arguments()
+    per_thread = "true" if prototype.per_thread else "false"
+    return ["\tbool rooms_ = entry_count(FUNCTION_" + name + ");", "\tuint64_t *counter_;", "\tCUresult result_;", "",
+            f"\tif (entry_likely(rooms_ && {short})) {{",
+            f"\t\tcounter_ = state_launch_untimed({row.stream_argument}, {row.subject}, {per_thread});",
+            "\t\tif (entry_likely(counter_ != NULL)) {", f"\t\t\tresult_ = ENTRY_DRIVER({name})({arguments});",
+            "\t\t\tif (entry_likely(result_ == CUDA_SUCCESS))", "\t\t\t\tentry_add(counter_);", "\t\t\treturn result_;", "\t\t}", "\t}",
+            f"\treturn long_{name}(rooms_, __builtin_return_address(0), ENTRY_FRAME(), {arguments});", "}", ""]
+
+
+def long_way(export, short):
+    """A launch that has to be timed, or has something to say."""
+    row, prototype, name = export.row, export.prototype, export.name
+    arguments = prototype.arguments()
+    per_thread = "true" if prototype.per_thread else "false"
+    place = "return_address_, frame_"
+    head = f"static ENTRY_LONG CUresult long_{name}(bool rooms_, const void *return_address_, const void *frame_, {prototype.parameter_list()})"
+    # Its symbol says whose part it is, as a compiler's own pieces do: the witness knows a wrapper's call by that.
+    return [f'{head} __asm__("{name}.long");', head, "{",
+            f"\t{prototype.declare_pointer('real_')};", "\tstruct state_launch launch_;", "\tuint64_t entered_, left_;", "\tstruct call call;",
+            "\tCUresult result_;", "\tbool plain_;", "", f"\treal_ = ENTRY_DRIVER({name});",
+            "\tif (entry_unlikely(!real_))", f"\t\treturn entry_missing(FUNCTION_{name});",
+            "\tif (entry_unlikely(!rooms_))", f"\t\treturn real_({arguments});", "\tentry_rooms_enter();",
+            f"\tplain_ = {short} &&", f"\t\t state_launch_is_plain({row.stream_argument}, {row.subject}, {per_thread}, &launch_);",
+            "\tif (!plain_) {", *begin(export, "\t\t", place), "\t\tstate_before(&call);", "\t}",
+            "\tentry_rooms_leave();", "\tentered_ = plain_ && launch_.clock == LAUNCH_READ_LEFT ? 0 : clock_ticks();",
+            f"\tresult_ = real_({arguments});", "\tleft_ = clock_ticks();", "\tentry_rooms_enter();",
+            "\tif (plain_ && result_ == CUDA_SUCCESS && state_launch_done(&launch_, entered_, left_)) {",
+            "\t\tentry_rooms_leave();", "\t\treturn result_;", "\t}",
+            "\tif (plain_) {", *begin(export, "\t\t", place), "\t\tcall.flags |= CALL_LATE;", "\t\tstate_before(&call);", "\t}",
+            "\tcall.entered = entered_ ? entered_ : left_;", "\tcall.left = left_;", "\tsync_after(&call, result_);", *end(export)]
 
 
 def wrapper(export):
@@ -236,46 +283,31 @@ def wrapper(export):
     pointer = prototype.declare_pointer("real_")
     lines = [f"ENTRY_EXPORT {prototype.declare()};", f"{prototype.declare()}", "{"]
     if row.level == "count":
-        lines += [f"\t{pointer};", "", f"\tentry_count({number});", f"\treal_ = ENTRY_DRIVER({name});",
+        forget = ["\tstate_launch_end_row();"] if row.kind == "context" else []
+        lines += [f"\t{pointer};", "", f"\tentry_count({number});", *forget, f"\treal_ = ENTRY_DRIVER({name});",
                   "\tif (entry_unlikely(!real_))", f"\t\treturn entry_missing({number});", f"\treturn real_({arguments});", "}", ""]
         return "\n".join(lines)
     short = short_way(export)
-    lines += [f"\t{pointer};", "\tstruct call call;", "\tCUresult result_;", "\tbool rooms_;"]
     if short:
-        lines += ["\tstruct state_launch launch_;", "\tuint64_t entered_, left_;", "\tbool plain_;"]
-    lines += ["", f"\trooms_ = entry_count({number});", f"\treal_ = ENTRY_DRIVER({name});",
+        lines = long_way(export, short) + lines + untimed_launch(export, short)
+        return "\n".join(lines)
+    lines += [f"\t{pointer};", "\tstruct call call;", "\tCUresult result_;", "\tbool rooms_;", "",
+              f"\trooms_ = entry_count({number});", f"\treal_ = ENTRY_DRIVER({name});",
               "\tif (entry_unlikely(!real_))", f"\t\treturn entry_missing({number});",
               "\tif (entry_unlikely(!rooms_))", f"\t\treturn real_({arguments});"]
-    if short:
-        per_thread = "true" if prototype.per_thread else "false"
-        lines += ["\tentry_rooms_enter();",
-                  f"\tplain_ = {short} &&",
-                  f"\t\t state_launch_is_plain({row.stream_argument}, {row.subject}, {per_thread}, &launch_);",
-                  "\tif (entry_unlikely(!plain_)) {", *begin(export, "\t\t"), "\t\tstate_before(&call);", "\t}",
-                  "\tentry_rooms_leave();", "\tentered_ = clock_ticks();", f"\tresult_ = real_({arguments});",
-                  "\tleft_ = clock_ticks();", "\tentry_rooms_enter();",
-                  "\tif (entry_likely(plain_ && result_ == CUDA_SUCCESS && sync_is_short(left_ - entered_))) {",
-                  "\t\tstate_launch_submitted(&launch_);", "\t\tentry_rooms_leave();", "\t\treturn result_;", "\t}",
-                  "\tif (plain_) {", *begin(export, "\t\t"), "\t\tcall.flags |= CALL_LATE;", "\t\tstate_before(&call);", "\t}",
-                  "\tcall.entered = entered_;", "\tcall.left = left_;", "\tsync_after(&call, result_);"]
-    else:
-        lines += begin(export, "\t") + ["\tentry_rooms_enter();", "\tstate_before(&call);"]
-        lines += ["\t" + hook.c_call() for hook in row.before]
-        lines += ["\tentry_rooms_leave();", "\tcall.entered = clock_ticks();", f"\tresult_ = real_({arguments});",
-                  "\tcall.left = clock_ticks();", "\tentry_rooms_enter();", "\tsync_after(&call, result_);"]
-    lines += [f"\tstate_{hook.name}(&call, result_);" for hook in row.result]
-    if row.after:
-        lines.append("\tif (result_ == CUDA_SUCCESS) {")
-        lines += ["\t\t" + hook.c_call() for hook in row.after]
-        lines.append("\t}")
-    lines += ["\tstate_after(&call, result_);", "\tentry_rooms_leave();", "\treturn result_;", "}", ""]
+    lines += begin(export, "\t") + ["\tentry_rooms_enter();", "\tstate_before(&call);"]
+    lines += ["\t" + hook.c_call() for hook in row.before]
+    lines += ["\tentry_rooms_leave();", "\tcall.entered = clock_ticks();", f"\tresult_ = real_({arguments});",
+              "\tcall.left = clock_ticks();", "\tentry_rooms_enter();", "\tsync_after(&call, result_);"]
+    lines += end(export)
     return "\n".join(lines)
 
 
 def check_names(export):
     """Parameters must not shadow what a wrapper calls its own."""
     for name in export.prototype.names():
-        if name in ("call", "result_", "real_", "rooms_", "plain_", "launch_", "entered_", "left_"):
+        if name in ("call", "result_", "real_", "rooms_", "plain_", "launch_", "entered_", "left_",
+                    "counter_", "return_address_", "frame_"):
             sys.exit(f"wrappers: {export.name}: parameter '{name}' has the name of a wrapper's variable")
 
 

@@ -198,23 +198,25 @@ def _(place):
              "entry_rooms_leave();", "call.entered = clock_ticks();", "result_ = real_(", "call.left = clock_ticks();",
              "entry_rooms_enter();", "sync_after(&call, result_);", "state_after(&call, result_);", "entry_rooms_leave();",
              "return result_;"]
-    # A launch looks for the short way first (shim/state/launch.h), and makes its struct call before or after the driver's.
-    launch = ["entry_count(", "ENTRY_DRIVER(", "entry_missing(", "return real_(", "entry_rooms_enter();", "state_launch_is_plain(",
-              "if (entry_unlikely(!plain_)) {", "entry_begin(", "state_before(&call);", "}", "entry_rooms_leave();",
-              "entered_ = clock_ticks();", "result_ = real_(", "left_ = clock_ticks();", "entry_rooms_enter();",
-              "if (entry_likely(plain_ && result_ == CUDA_SUCCESS && sync_is_short(left_ - entered_))) {",
-              "state_launch_submitted(&launch_);", "entry_rooms_leave();", "return result_;", "if (plain_) {", "entry_begin(",
-              "call.flags |= CALL_LATE;", "state_before(&call);", "}", "call.entered = entered_;", "call.left = left_;",
-              "sync_after(&call, result_);", "state_after(&call, result_);", "entry_rooms_leave();", "return result_;"]
+    # A launch looks for the short way first (shim/state/launch.h); what has to be timed or said is in a function of its own.
+    launch = ["entry_count(", "if (entry_likely(rooms_ && ", "state_launch_untimed(", "if (entry_likely(counter_ != NULL)) {", "result_ = ENTRY_DRIVER(",
+              "if (entry_likely(result_ == CUDA_SUCCESS))", "entry_add(counter_);", "return result_;", "return long_"]
+    long = ["ENTRY_DRIVER(", "entry_missing(", "return real_(", "entry_rooms_enter();", "state_launch_is_plain(", "if (!plain_) {",
+            "entry_begin(", "state_before(&call);", "}", "entry_rooms_leave();", "clock_ticks();", "result_ = real_(", "left_ = clock_ticks();",
+            "entry_rooms_enter();", "if (plain_ && result_ == CUDA_SUCCESS && state_launch_done(&launch_, entered_, left_)) {",
+            "entry_rooms_leave();", "return result_;", "if (plain_) {", "entry_begin(", "call.flags |= CALL_LATE;", "state_before(&call);", "}",
+            "call.entered = ", "call.left = left_;", "sync_after(&call, result_);", "state_after(&call, result_);", "entry_rooms_leave();",
+            "return result_;"]
     found = timed = short = 0
     for name in sorted(os.listdir(os.path.join(os.path.dirname(place.shim), "entry"))):
         if not re.match(r"wrappers_\d+\.c$", name):
             continue
         with open(os.path.join(os.path.dirname(place.shim), "entry", name), encoding="utf-8") as stream:
             text = stream.read()
-        for function, body in re.findall(r"^CUresult (cu\w+)\([^{]*\)\n\{\n(.*?)^\}", text, re.DOTALL | re.MULTILINE):
+        for function, body in re.findall(r"^(?:static ENTRY_LONG )?CUresult ((?:long_)?cu\w+)\([^{]*\)\n\{\n(.*?)^\}", text, re.DOTALL | re.MULTILINE):
             found += 1
-            wanted = launch if "struct state_launch" in body else steps if "struct call call;" in body else steps[:4]
+            wanted = (long if function.startswith("long_") else launch if "state_launch_untimed(" in body
+                      else steps if "struct call call;" in body else steps[:4])
             timed += wanted is steps
             short += wanted is launch
             at = 0
@@ -222,8 +224,8 @@ def _(place):
                 at = body.find(step, at)
                 assert at >= 0, f"{function}: no {step} in its place"
                 at += 1
-            equal(body.count("real_("), 1 if wanted == steps[:4] else 2, f"{function}: calls of the driver")
-            assert f"FUNCTION_{function})" in body, f"{function}: counts another function"
+            equal(body.count("real_(") + body.count(f"ENTRY_DRIVER({function})("), 1 if wanted in (launch, steps[:4]) else 2, f"{function}: calls of the driver")
+            assert f"FUNCTION_{function.removeprefix('long_')}" in body, f"{function}: counts another function"
     assert found > 600 and timed > 200, f"{found} wrappers, {timed} timed"
     assert short >= 6, f"{short} launches with a short way"
 

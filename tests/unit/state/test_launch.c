@@ -8,9 +8,14 @@
 #include <stdarg.h>
 #include <stddef.h>
 
+#include <pthread.h>
+
 #include <cmocka.h>
 
 #include "catalogue/catalogue.h"
+#include "clock.h"
+#include "emit/file.h"
+#include "fake/records.h"
 #include "fake/world.h"
 #include "state/internal.h"
 #include "state/launch.h"
@@ -21,10 +26,43 @@
 #define N STREAM(2) /* non-blocking */
 
 static struct state_launch launch;
+static bool untimed; /* the last launch_at() had the shortest way */
 
 static bool is_plain(CUstream stream, uint64_t function)
 {
 	return state_launch_is_plain(stream, (CUfunction)(uintptr_t)function, false, &launch);
+}
+
+#define QUICK 100 /* ticks */
+#define PLAIN 1600
+
+/* A plain launch that begins and returns at these ticks, as a wrapper makes it. False: to be looked at. */
+static bool launch_at(CUstream stream, uint64_t entered, uint64_t left)
+{
+	uint64_t *counter = state_launch_untimed(stream, (CUfunction)(uintptr_t)KERNEL(0), false);
+
+	untimed = counter != NULL;
+	if (counter) {
+		(*counter)++;
+		return true;
+	}
+	assert_true(is_plain(stream, KERNEL(0)));
+	return state_launch_done(&launch, launch.clock == LAUNCH_READ_BOTH ? entered : 0, left);
+}
+
+/* So many, each soon after the one before. */
+static uint64_t launch_in_a_row(CUstream stream, uint64_t from, int count)
+{
+	int i;
+
+	for (i = 0; i < count; i++, from += 20)
+		assert_true(launch_at(stream, from, from + 10));
+	return from;
+}
+
+static unsigned int notes(void)
+{
+	return records_count(file_base(), 64 << 10, RECORD_NOTE);
 }
 
 /* The first launch on a stream, of a function, is never plain; it fills the caches. */
@@ -32,6 +70,7 @@ static int begin(void **state)
 {
 	if (world_begin(state))
 		return 1;
+	state_launch_limits(QUICK, PLAIN);
 	world_create_stream(A, 0);
 	world_create_stream(N, CU_STREAM_NON_BLOCKING);
 	return 0;
@@ -63,14 +102,165 @@ static void test_counts(void **state)
 	world_synchronize(N);
 	assert_int_equal(world_pending(all, 1), 0);
 	stream = stream_find((uintptr_t)N);
-	assert_true(is_plain(N, KERNEL(0)));
-	assert_int_equal(stream->submitted, 1);
-	state_launch_submitted(&launch);
-	assert_int_equal(stream->submitted, 2);
+	assert_int_equal(stream_submitted(stream), 1);
+	assert_true(launch_at(N, 1000, 1010));
+	assert_int_equal(stream_submitted(stream), 2);
 	assert_int_equal(stream->youngest >> 32, OPERATION_KERNEL);
 	assert_int_equal(world_pending(all, 1), 1);
 	world_synchronize(N);
 	assert_int_equal(world_pending(all, 1), 0);
+}
+
+/* Counted without a lock once the stream is claimed: the number and what is pending stay right. */
+static void test_in_a_row(void **state)
+{
+	const CUstream all[] = {N};
+	struct state_stream *stream;
+	uint64_t now;
+
+	world_launch(N, KERNEL(0));
+	stream = stream_find((uintptr_t)N);
+	assert_int_equal(stream->launcher, 0);
+	now = launch_in_a_row(N, 1000, 20);
+	assert_int_not_equal(stream->launcher, 0);
+	assert_int_equal(stream_submitted(stream), 21);
+	assert_true(stream->launched > 5);
+	assert_true(untimed);
+	world_synchronize(N);
+	/* Off the list it would be missed: these launches do not look at it. */
+	assert_int_equal(world_pending(all, 1), 0);
+	now = launch_in_a_row(N, now, 20);
+	assert_int_equal(world_pending(all, 1), 1);
+	assert_int_equal(stream_submitted(stream), 41);
+	world_launch(N, KERNEL(0));
+	assert_int_equal(stream_submitted(stream), 42);
+}
+
+static void *launch_elsewhere(void *argument)
+{
+	world_context = 1;
+	world_launch(N, KERNEL(0));
+	launch_in_a_row(N, 1000, 50);
+	return argument;
+}
+
+/* A second thread counts beside the launcher; nothing is lost, and a thread that ends lets go. */
+static void test_two_threads(void **state)
+{
+	struct state_stream *stream;
+	pthread_t thread;
+	uint64_t launcher;
+
+	world_launch(N, KERNEL(0));
+	stream = stream_find((uintptr_t)N);
+	launch_in_a_row(N, 1000, 20);
+	launcher = stream->launcher;
+	assert_int_equal(pthread_create(&thread, NULL, launch_elsewhere, NULL), 0);
+	pthread_join(thread, NULL);
+	assert_int_equal(stream->launcher, launcher);
+	assert_int_equal(stream_submitted(stream), 21 + 51);
+	state_thread_exit();
+	assert_int_equal(stream->launcher, 0);
+}
+
+/* Habit is needed, and ends with another call or a deep queue. */
+static void test_habit(void **state)
+{
+	uint64_t now = clock_ticks();
+
+	/* state_before() reads the real clock. */
+	state_launch_limits(1000000000, UINT64_C(16000000000));
+	world_launch(N, KERNEL(0));
+	now = launch_in_a_row(N, now, 9);
+	assert_false(untimed);
+	now = launch_in_a_row(N, now, 2);
+	assert_true(untimed);
+	world_synchronize(N);
+	now = launch_in_a_row(N, now, 1);
+	assert_false(untimed);
+	now = launch_in_a_row(N, now, 20);
+	assert_true(untimed);
+	state_launch_end_row();
+	now = launch_in_a_row(N, now, 1);
+	assert_false(untimed);
+	launch_in_a_row(N, now, 600);
+	assert_false(untimed);
+	assert_int_equal(notes(), 0);
+}
+
+/* Launches far apart are each timed. */
+static void test_far_apart(void **state)
+{
+	uint64_t now = 1000;
+	int i;
+
+	world_launch(N, KERNEL(0));
+	for (i = 0; i < 50; i++, now += PLAIN / 16 + 20) {
+		assert_true(launch_at(N, now, now + 10));
+		assert_false(untimed);
+	}
+}
+
+/* In a row the clock is read often enough to prove that none of the launches took long ... */
+static void test_proof(void **state)
+{
+	uint64_t now;
+	int i, read = 0;
+
+	world_launch(N, KERNEL(0));
+	now = launch_in_a_row(N, 1000, 12);
+	for (i = 0; i < 160; i++, now += 20) {
+		assert_true(launch_at(N, now, now + 10));
+		read += !untimed;
+	}
+	assert_int_equal(read, 10);
+	assert_int_equal(notes(), 0);
+}
+
+/* ... and a pause that leaves it open which launch took it is counted; the next ones are timed. */
+static void test_pause(void **state)
+{
+	uint64_t now;
+
+	world_launch(N, KERNEL(0));
+	now = launch_in_a_row(N, 1000, 10) + PLAIN;
+	while (launch_at(N, now, now + 10), untimed)
+		now += 20;
+	assert_int_equal(notes(), 1);
+	assert_true(launch_at(N, now + 20, now + 30));
+	assert_int_equal(launch.clock, LAUNCH_READ_BOTH);
+}
+
+/* A legacy row does not go on looking at blocking streams that are idle, claimed or not. */
+static void test_idle_streams_leave_the_list(void **state)
+{
+	uint64_t now;
+
+	world_launch(A, KERNEL(0));
+	now = launch_in_a_row(A, 1000, 20);
+	assert_int_not_equal(stream_find((uintptr_t)A)->launcher, 0);
+	assert_int_not_equal(unjoined_bits[0], 0);
+	world_synchronize(A);
+	world_launch(LEGACY, KERNEL(0));
+	now = launch_in_a_row(LEGACY, now, 40);
+	assert_true(untimed);
+	assert_int_equal(unjoined_bits[0], 0);
+	/* And come back with their next work. */
+	world_launch(A, KERNEL(0));
+	assert_int_not_equal(unjoined_bits[0], 0);
+	assert_false(is_plain(LEGACY, KERNEL(0)));
+}
+
+/* One that was timed and took long is left to the long way, uncounted. */
+static void test_took_long(void **state)
+{
+	struct state_stream *stream;
+
+	world_launch(N, KERNEL(0));
+	stream = stream_find((uintptr_t)N);
+	assert_true(is_plain(N, KERNEL(0)));
+	assert_false(state_launch_done(&launch, 1000, 1000 + QUICK));
+	assert_int_equal(stream_submitted(stream), 1);
 }
 
 static void test_capture(void **state)
@@ -135,6 +325,26 @@ static void test_handles_that_come_back(void **state)
 	assert_true(launch.stream != old || stream_kind(launch.stream) == STREAM_BLOCKING);
 }
 
+static void test_another_context_in_a_row(void **state)
+{
+	struct state_stream *first;
+
+	world_launch(LEGACY, KERNEL(0));
+	launch_in_a_row(LEGACY, 1000, 20);
+	first = launch.stream;
+	world_context = 2;
+	/* What the wrappers of the functions that change the context do. */
+	state_launch_end_row();
+	assert_true(is_plain(LEGACY, KERNEL(0)));
+	assert_ptr_not_equal(launch.stream, first);
+	/* A change that no wrapper saw is found after a few launches all the same. */
+	launch_in_a_row(LEGACY, 5000, 20);
+	first = launch.stream;
+	world_context = 1;
+	launch_in_a_row(LEGACY, 5400, 40);
+	assert_ptr_not_equal(launch.stream, first);
+}
+
 static void test_another_context(void **state)
 {
 	world_launch(LEGACY, KERNEL(0));
@@ -171,6 +381,15 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(test_first_use, begin),
 		cmocka_unit_test_setup(test_counts, begin),
+		cmocka_unit_test_setup(test_in_a_row, begin),
+		cmocka_unit_test_setup(test_two_threads, begin),
+		cmocka_unit_test_setup(test_habit, begin),
+		cmocka_unit_test_setup(test_far_apart, begin),
+		cmocka_unit_test_setup(test_proof, begin),
+		cmocka_unit_test_setup(test_pause, begin),
+		cmocka_unit_test_setup(test_idle_streams_leave_the_list, begin),
+		cmocka_unit_test_setup(test_took_long, begin),
+		cmocka_unit_test_setup(test_another_context_in_a_row, begin),
 		cmocka_unit_test_setup(test_capture, begin),
 		cmocka_unit_test_setup(test_legacy_with_new_blocking_work, begin),
 		cmocka_unit_test_setup(test_blocking_with_new_legacy_work, begin),
