@@ -133,6 +133,16 @@ void coverage_find_reasons(struct report *report)
 		report_text_list_add(&report->reasons,
 				     memory_format("damaged record file %s",
 						   (const char *)report->problems.items[i]));
+	for (size_t i = 0; i < report->process_count; i++) {
+		const struct report_process *process = &report->processes[i];
+
+		if (!strcmp(process->state, "running"))
+			report_text_list_add(
+				&report->reasons,
+				memory_format("process %" PRIu32
+					      " still runs, its later calls are not in this report",
+					      process->file->header->pid));
+	}
 	for (size_t i = 0; i < report->process_count; i++)
 		if (__builtin_add_overflow(dropped, report->processes[i].file->header->dropped,
 					   &dropped))

@@ -218,7 +218,7 @@ static int check_header(const struct record_file *file, char **reterr_text)
 
 	if (file->size < sizeof(struct record) || header->head.type == RECORD_NONE)
 		*reterr_text =
-			memory_format("empty: its process was ended before it wrote anything");
+			memory_format("empty: its process could not write, or ended before it did");
 	else if (file->size < offsetof(struct record_header, catalogue_id))
 		*reterr_text = memory_format("not a record file: only %zu bytes", file->size);
 	else if (header->head.type != RECORD_HEADER || header->magic != RECORD_MAGIC)

@@ -168,6 +168,14 @@ static int reserve_range(void)
 	return -ENOMEM;
 }
 
+/* A process without a descriptor to spare can still leave the empty file that says it was there. */
+static void leave_mark(int err)
+{
+	if ((err == -EMFILE || err == -ENFILE) && mknod(file.path, S_IFREG | 0600, 0)) {
+		/* Then the line on stderr is all there is. */
+	}
+}
+
 int file_open(const char *folder, uint32_t pid, uint64_t start_ns)
 {
 	struct stat status;
@@ -189,27 +197,26 @@ int file_open(const char *folder, uint32_t pid, uint64_t start_ns)
 		fd = open(file.path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 		if (fd < 0) {
 			err = -errno;
+			leave_mark(err);
 			goto release;
 		}
 		if (fstat(fd, &status)) {
 			err = -errno;
-			goto remove;
+			goto close;
 		}
 		file.device = status.st_dev;
 		file.inode = status.st_ino;
 	}
 	err = map_more(fd, STEP);
 	if (err)
-		goto remove;
+		goto close;
 	if (fd >= 0)
 		close(fd);
 	return 0;
 
-remove:
-	if (fd >= 0) {
-		unlink(file.path);
+close: /* the file stays: an empty one tells the report that a process is missing */
+	if (fd >= 0)
 		close(fd);
-	}
 release:
 	base = file.base;
 	file.base = NULL;

@@ -154,8 +154,8 @@ class Hostile(unittest.TestCase):
 
     def test_messages(self):
         good = records.sample().bytes()
-        for data, text in ((b"", "empty: its process was ended before it wrote anything"),
-                           (bytes(4096), "empty: its process was ended before it wrote anything"),
+        for data, text in ((b"", "empty: its process could not write, or ended before it did"),
+                           (bytes(4096), "empty: its process could not write, or ended before it did"),
                            (b"text, not records" * 99, "not a record file: its head is another"),
                            (good[:50], "not a record file: its header is cut off"),
                            (good[:20], "not a record file: only 20 bytes"),

@@ -108,10 +108,22 @@ class Whole(unittest.TestCase):
         self.assertEqual(process.stdout.readline(), "ready\n")
         report = self.report(self.path("out"))
         self.assertEqual([(p["state"], p["calls"]) for p in report["processes"]], [("running", 3)])
+        self.assertIn("still runs, its later calls are not in this report", "".join(report["coverage"]["reasons"]))
         process.terminate()
         self.assertEqual(process.wait(60), -signal.SIGTERM)
         report = self.report(self.path("out"))
         self.assertEqual([(p["state"], p["calls"]) for p in report["processes"]], [("gone", 3)])
+        self.assertEqual(report["coverage"]["reasons"], [])
+
+    def test_a_process_that_cannot_write_is_missed_aloud(self):
+        for limit in ("resource.RLIMIT_FSIZE, (4096, 4096)", "resource.RLIMIT_NOFILE, (3, 3)"):
+            child = CLIENT.replace("assert", "import resource\nresource.setrlimit(%s)\nassert" % limit, 1)
+            report, result = self.run_tool("/usr/bin/python3", "-c", CLIENT +
+                                           "import subprocess\nsubprocess.run([sys.executable, '-c', %r], check=True)" % child)
+            self.assertEqual(self.calls(report), {"cuInit": 1, "cuDeviceGetCount": 2}, limit)
+            self.assertEqual(result.stderr.count("cannot write records"), 1, result.stderr)
+            self.assertEqual(len(report["coverage"]["reasons"]), 1, report["coverage"]["reasons"])
+            self.assertIn("could not write", report["coverage"]["reasons"][0])
 
     def test_children(self):
         report, _ = self.run_tool("/usr/bin/python3", "-c", CLIENT +
