@@ -10,8 +10,8 @@
  * launches in `launched`, which nobody else writes. Others use `submitted`, with a locked add. A launcher does not look whether its
  * stream is still on the lists of pending.c, so a claimed stream is never taken off them.
  *
- * The context of a legacy launch is asked for (13 ns) once in LAUNCH_TRUST tight launches, and again after every call that
- * can change it. A change that no wrapper sees (a private table of the runtime) within such a burst puts at most LAUNCH_TRUST
+ * The context of a legacy launch is asked for (13 ns) once in LAUNCH_ROW launches of a row, and again after every call that
+ * can change it. A change that no wrapper sees (a private table of the runtime) within such a burst puts at most LAUNCH_ROW
  * launches down to the context before: a candidate's name can be wrong, no completion is concluded from it.
  */
 #include "state/launch.h"
@@ -22,10 +22,7 @@
 #include "state/state.h"
 
 /* Words of the list of unjoined streams that a launch looks through; more is the long way's business. */
-#define WORDS_MAX    4
-#define LAUNCH_TIGHT 8
-#define LAUNCH_TRUST 15
-#define LAUNCH_ROW   16
+#define WORDS_MAX 4
 /* Below it no queue is full: what the rule queue-full asks for (rules.yaml, BACKLOG). */
 #define LAUNCH_SHORT_QUEUE 500
 
@@ -94,7 +91,7 @@ static struct state_stream *current_legacy(struct state_thread *thread)
 		return NULL;
 	thread->launch_legacy = context->legacy;
 	if (thread->launch_tight == LAUNCH_TIGHT)
-		thread->launch_trust = LAUNCH_TRUST;
+		thread->launch_trust = LAUNCH_ROW - 1;
 	tidy_unjoined();
 	return context->legacy;
 }

@@ -27,6 +27,11 @@
 
 #include <cuda.h>
 
+/* Launches soon after each other until they count as a row. */
+#define LAUNCH_TIGHT 4
+/* Launches of a row for one reading of the clock; at 3 us each they take a fifth of what has to be proved. */
+#define LAUNCH_ROW 64
+
 struct state_stream;
 
 enum launch_clock {
