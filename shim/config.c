@@ -5,7 +5,8 @@
  * Called by entry_setup() before anything reads `config`. Allocates nothing: strings stay where the
  * environment has them. A bad value or an unknown variable gives one line on stderr, since a typing
  * error in a preloaded library's settings would otherwise go unseen; the program goes on with the
- * default.
+ * default. The line waits for the first driver call: a shell's children that have nothing to do with CUDA
+ * stay silent, their stderr may be somebody's input.
  */
 #include "config.h"
 
@@ -52,22 +53,32 @@ const char *config_problem(unsigned int index)
 
 static void complain(const char *variable, size_t length, const char *what, const char *value)
 {
-	char line[PROBLEM_SIZE + 16];
-	ssize_t written;
-	int size;
-
 	if (problem_count == PROBLEM_MAX)
 		return;
 	snprintf(problems[problem_count], PROBLEM_SIZE, "%.*s: %s%s%.80s%s",
 		 (int)(length > 60 ? 60 : length), variable, what, value ? " '" : "",
 		 value ? value : "", value ? "'" : "");
-	size = snprintf(line, sizeof(line), "slipstream: %s\n", problems[problem_count]);
 	problem_count++;
-	if (size >= (int)sizeof(line))
-		size = sizeof(line) - 1;
-	written = write(STDERR_FILENO, line,
-			(size_t)size); /* one write: lines of two processes do not mix */
-	(void)written;
+}
+
+void config_tell(void)
+{
+	static bool told; /* under emit's lock; a forked child inherits it */
+	char line[PROBLEM_SIZE + 16];
+	ssize_t written;
+	int size;
+
+	if (told)
+		return;
+	told = true;
+	for (unsigned int i = 0; i < problem_count; i++) {
+		size = snprintf(line, sizeof(line), "slipstream: %s\n", problems[i]);
+		if (size >= (int)sizeof(line))
+			size = sizeof(line) - 1;
+		/* one write: lines of two processes do not mix */
+		written = write(STDERR_FILENO, line, (size_t)size);
+		(void)written;
+	}
 }
 
 static bool parse_number(const char *text, const char **ret_end, uint64_t *ret_number)

@@ -34,4 +34,7 @@ void config_load(void);
 /* The index-th thing config_load() complained of, NULL behind the last. */
 const char *config_problem(unsigned int index);
 
+/* Writes those texts to stderr, once. Called by emit, under its lock, when the record opens. */
+void config_tell(void);
+
 #endif

@@ -428,6 +428,7 @@ static bool open_here(void)
 
 	if (!emit_lock())
 		return false;
+	config_tell();
 	if (open_file(pid, start_ns)) {
 		emit_unlock();
 		return false;

@@ -302,6 +302,14 @@ def _(place):
     counts(place.process(), cuCtxGetCurrent=1000)
 
 
+@test("entry-bad-settings-are-silent-where-no-driver-is-called")
+def _(place):
+    """What a shell catches of its children's stderr is somebody's input."""
+    shell = ("/bin/sh", "-c", "ls /nonexistent-folder 2>&1; true")
+    plain = place.run(*shell, shim=False)
+    equal(place.run(*shell, environment={"SLIPSTREAM_PYHTON": "off"}), plain, "output")
+
+
 @test("entry-settings-of-other-parts-are-silent")
 def _(place):
     others = {"SLIPSTREAM_LTTNG": "/none", "SLIPSTREAM_FIX": "frees", "SLIPSTREAM_RELAX": "order", "SLIPSTREAM_LIBRARY": "/none"}
