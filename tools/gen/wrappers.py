@@ -244,10 +244,11 @@ def untimed_launch(export, short):
     row, prototype, name = export.row, export.prototype, export.name
     arguments = prototype.arguments()
     per_thread = "true" if prototype.per_thread else "false"
-    return ["\tbool rooms_ = entry_count(FUNCTION_" + name + ");", "\tuint64_t *counter_;", "\tCUresult result_;", "",
-            f"\tif (entry_likely(rooms_ && {short})) {{",
+    condition = "rooms_ && real_" if short == "true" else f"rooms_ && real_ && {short}"
+    return [f"\t{prototype.declare_pointer('real_')};", f"\tbool rooms_ = entry_count(FUNCTION_{name});", "\tuint64_t *counter_;",
+            "\tCUresult result_;", "", f"\treal_ = ENTRY_DRIVER({name});", f"\tif (entry_likely({condition})) {{",
             f"\t\tcounter_ = state_launch_untimed({row.stream_argument}, {row.subject}, {per_thread});",
-            "\t\tif (entry_likely(counter_ != NULL)) {", f"\t\t\tresult_ = ENTRY_DRIVER({name})({arguments});",
+            "\t\tif (entry_likely(counter_ != NULL)) {", f"\t\t\tresult_ = real_({arguments});",
             "\t\t\tif (entry_likely(result_ == CUDA_SUCCESS))", "\t\t\t\tentry_add(counter_);", "\t\t\treturn result_;", "\t\t}", "\t}",
             f"\treturn long_{name}(rooms_, __builtin_return_address(0), ENTRY_FRAME(), {arguments});", "}", ""]
 
@@ -265,7 +266,8 @@ def long_way(export, short):
             "\tCUresult result_;", "\tbool plain_;", "", f"\treal_ = ENTRY_DRIVER({name});",
             "\tif (entry_unlikely(!real_))", f"\t\treturn entry_missing(FUNCTION_{name});",
             "\tif (entry_unlikely(!rooms_))", f"\t\treturn real_({arguments});", "\tentry_rooms_enter();",
-            f"\tplain_ = {short} &&", f"\t\t state_launch_is_plain({row.stream_argument}, {row.subject}, {per_thread}, &launch_);",
+            *([] if short == "true" else [f"\tplain_ = {short} &&"]),
+            f"\t{'plain_ = ' if short == 'true' else chr(9) + ' '}state_launch_is_plain({row.stream_argument}, {row.subject}, {per_thread}, &launch_);",
             "\tif (!plain_) {", *begin(export, "\t\t", place), "\t\tstate_before(&call);", "\t}",
             "\tentry_rooms_leave();", "\tentered_ = plain_ && launch_.clock == LAUNCH_READ_LEFT ? 0 : clock_ticks();",
             f"\tresult_ = real_({arguments});", "\tleft_ = clock_ticks();", "\tentry_rooms_enter();",
