@@ -51,13 +51,19 @@ const char *config_problem(unsigned int index)
 	return index < problem_count ? problems[index] : NULL;
 }
 
+/* One printable line, whatever the environment has. */
 static void complain(const char *variable, size_t length, const char *what, const char *value)
 {
+	char *at;
+
 	if (problem_count == PROBLEM_MAX)
 		return;
 	snprintf(problems[problem_count], PROBLEM_SIZE, "%.*s: %s%s%.80s%s",
 		 (int)(length > 60 ? 60 : length), variable, what, value ? " '" : "",
 		 value ? value : "", value ? "'" : "");
+	for (at = problems[problem_count]; *at; at++)
+		if ((unsigned char)*at < ' ' || *at == '\177')
+			*at = '?';
 	problem_count++;
 }
 

@@ -348,6 +348,51 @@ static void test_growth_refuses_another_file(void **state)
 	assert_int_equal(status.st_size, 0);
 }
 
+static unsigned int open_descriptors(void)
+{
+	DIR *directory = opendir("/proc/self/fd");
+	unsigned int count = 0;
+
+	assert_non_null(directory);
+	while (readdir(directory))
+		count++;
+	closedir(directory);
+	return count;
+}
+
+/* The program's descriptors are as many after growing, and after growing failed, as before. */
+static void test_growth_leaves_no_descriptor(void **state)
+{
+	static char large[500000];
+	unsigned int before = open_descriptors();
+	char command[160];
+	struct mapped file;
+	uint64_t size;
+
+	file_set_bound(4 * RECORD_SEGMENT);
+	assert_true(emit_open());
+	assert_int_equal(open_descriptors(), before);
+	for (int i = 0; i < 4; i++) {
+		large[0] = (char)('a' + i);
+		assert_int_not_equal(emit_string(large, sizeof(large)), 0);
+	}
+	assert_int_equal(open_descriptors(), before);
+	file = read_back(0);
+	size = file.size;
+	munmap(file.base, file.size);
+	assert_true(size >= 2 * RECORD_SEGMENT);
+	/* Another file in its place. */
+	snprintf(command, sizeof(command), "cd %s && for f in *.slip; do mv $f kept; : > $f; done",
+		 folder);
+	assert_int_equal(system(command), 0);
+	for (int i = 4; i < 12; i++) {
+		large[0] = (char)('a' + i);
+		emit_string(large, sizeof(large));
+	}
+	assert_true(((struct record_header *)file_base())->dropped > 0);
+	assert_int_equal(open_descriptors(), before);
+}
+
 static void test_unwritable_folder(void **state)
 {
 	char text[256] = "";
@@ -612,6 +657,7 @@ int main(void)
 		cmocka_unit_test_setup(test_file_size_limit, begin),
 		cmocka_unit_test_setup(test_growth_after_program_closed_everything, begin),
 		cmocka_unit_test_setup(test_growth_refuses_another_file, begin),
+		cmocka_unit_test_setup(test_growth_leaves_no_descriptor, begin),
 		cmocka_unit_test_setup(test_unwritable_folder, begin),
 		cmocka_unit_test_setup(test_relative_folder_survives_chdir, begin),
 		cmocka_unit_test_setup(test_fork_leaves_parent_file_alone, begin),

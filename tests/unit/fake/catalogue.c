@@ -18,12 +18,17 @@ void config_tell(void)
 
 #define NAME(name) [FUNCTION_##name] = #name
 const char *const function_names[FUNCTION_COUNT] = {
-	NAME(cuModuleUnload),      NAME(cuCtxSynchronize),     NAME(cuEventQuery),
-	NAME(cuEventRecord),       NAME(cuEventSynchronize),   NAME(cuLaunchKernel),
-	NAME(cuMemAlloc_v2),       NAME(cuMemFree_v2),         NAME(cuMemHostRegister_v2),
-	NAME(cuMemcpyDtoH_v2),     NAME(cuMemcpyHtoDAsync_v2), NAME(cuMemcpyHtoD_v2),
-	NAME(cuStreamCreate),      NAME(cuStreamDestroy_v2),   NAME(cuStreamQuery),
-	NAME(cuStreamSynchronize), NAME(cuStreamWaitEvent),    NAME(cuThunkOnly),
+	NAME(cuModuleUnload),       NAME(cuCtxSynchronize),
+	NAME(cuEventQuery),         NAME(cuEventRecord),
+	NAME(cuEventSynchronize),   NAME(cuLaunchKernel),
+	NAME(cuMemAlloc_v2),        NAME(cuMemFree_v2),
+	NAME(cuMemHostRegister_v2), NAME(cuMemcpyDtoH_v2),
+	NAME(cuMemcpyHtoDAsync_v2), NAME(cuMemcpyHtoD_v2),
+	NAME(cuStreamCreate),       NAME(cuStreamDestroy_v2),
+	NAME(cuStreamQuery),        NAME(cuStreamSynchronize),
+	NAME(cuStreamWaitEvent),    NAME(cuThunkOnly),
+	NAME(cuCtxCreate_v4),       NAME(cuInit),
+	NAME(cuModuleLoadData),
 };
 
 const uint64_t catalogue_id = UINT64_C(0x1234);
@@ -43,6 +48,9 @@ const uint64_t catalogue_id = UINT64_C(0x1234);
 
 const struct catalogue_row catalogue_rows[FUNCTION_COUNT] = {
 	ROW(cuCtxSynchronize, WAIT, FULL, CONTEXT, 0, UNKNOWN, RULES(RULE_CONTEXT_SYNCHRONIZE + 1)),
+	ROW(cuCtxCreate_v4, CONTEXT, TIMED, NONE, 0, UNKNOWN, NO_RULES),
+	ROW(cuInit, INIT, TIMED, NONE, 0, UNKNOWN, NO_RULES),
+	ROW(cuModuleLoadData, MODULE, TIMED, NONE, 0, UNKNOWN, NO_RULES),
 	ROW(cuEventQuery, QUERY, TIMED, NONE, 0, UNKNOWN, NO_RULES),
 	ROW(cuEventRecord, EVENT, TIMED, ARGUMENT, CATALOGUE_CAPTURABLE, UNKNOWN, NO_RULES),
 	ROW(cuEventSynchronize, WAIT, FULL, NONE, 0, UNKNOWN, RULES(RULE_EVENT_SYNCHRONIZE + 1)),

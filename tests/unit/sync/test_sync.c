@@ -41,6 +41,7 @@ static unsigned int sites;
 uint32_t site_take(const void *return_address, const void *frame)
 {
 	sites++;
+	errno = ENOENT; /* as looking at files leaves it */
 	return 11;
 }
 
@@ -437,7 +438,47 @@ static void test_errno_is_kept(void **state)
 {
 	errno = 42;
 	make(FUNCTION_cuStreamSynchronize, A, 1 * MS);
+	assert_int_equal(sites, 1);
 	assert_int_equal(errno, 42);
+}
+
+/* What a first launch takes is loading: no measure of the launches that follow. */
+static void test_first_use_is_no_sample(void **state)
+{
+	struct call call = world_call(FUNCTION_cuLaunchKernel, N);
+	uint64_t seen_ns = 0;
+
+	call.subject = KERNEL(0);
+	go(&call, 900 * US);
+	assert_true(call.flags & CALL_FIRST_USE);
+	assert_false(idle_minimum(idle_key(&call), &seen_ns));
+	/* The same launch once more, its stream idle again, is one. */
+	world_synchronize(N);
+	call = world_call(FUNCTION_cuLaunchKernel, N);
+	call.subject = KERNEL(0);
+	go(&call, 800 * US);
+	assert_false(call.flags & CALL_FIRST_USE);
+	assert_true(idle_minimum(idle_key(&call), &seen_ns));
+	assert_true(seen_ns == 800 * US);
+}
+
+/* Initialising, contexts and modules take what they take: slow beside pending work is no finding. */
+static void test_known_slow_calls_are_no_finding(void **state)
+{
+	static const unsigned int slow[] = {FUNCTION_cuInit, FUNCTION_cuCtxCreate_v4,
+					    FUNCTION_cuModuleLoadData};
+	unsigned int i;
+
+	for (i = 0; i < sizeof(slow) / sizeof(slow[0]); i++)
+		make(slow[i], NULL, 30 * US);
+	make(FUNCTION_cuMemAlloc_v2, NULL, 30 * US);
+	world_launch(N, KERNEL(0));
+	for (i = 0; i < sizeof(slow) / sizeof(slow[0]); i++)
+		make(slow[i], NULL, 9 * MS);
+	assert_int_equal(findings(), 0);
+	/* Any other call, of the same duration. */
+	make(FUNCTION_cuMemAlloc_v2, NULL, 9 * MS);
+	assert_int_equal(findings(), 1);
 }
 
 /* Work that was pending must not become the measure of an idle call. */
@@ -639,6 +680,8 @@ int main(void)
 		TEST(page_faults_are_no_wait),
 		TEST(own_work_behind_a_wait),
 		TEST(first_use),
+		TEST(first_use_is_no_sample),
+		TEST(known_slow_calls_are_no_finding),
 		TEST(queue_full),
 		TEST(device_join),
 		TEST(captured_calls_wait_for_nothing),

@@ -7,10 +7,12 @@
 #define SLIPSTREAM_FAKE_CATALOGUE_GENERATED_H
 
 enum function_number {
+	FUNCTION_cuCtxCreate_v4,
 	FUNCTION_cuCtxSynchronize,
 	FUNCTION_cuEventQuery,
 	FUNCTION_cuEventRecord,
 	FUNCTION_cuEventSynchronize,
+	FUNCTION_cuInit,
 	FUNCTION_cuLaunchKernel,
 	FUNCTION_cuMemAlloc_v2,
 	FUNCTION_cuMemFree_v2,
@@ -18,6 +20,7 @@ enum function_number {
 	FUNCTION_cuMemcpyDtoH_v2,
 	FUNCTION_cuMemcpyHtoDAsync_v2,
 	FUNCTION_cuMemcpyHtoD_v2,
+	FUNCTION_cuModuleLoadData,
 	FUNCTION_cuModuleUnload,
 	FUNCTION_cuStreamCreate,
 	FUNCTION_cuStreamDestroy_v2,
