@@ -28,8 +28,7 @@ static uint32_t count;
 static struct state_stream *retired, **retired_end = &retired;
 static uint64_t threads; /* serials given */
 
-__thread struct state_thread state_thread
-	__attribute__((tls_model("initial-exec"), aligned(64)));
+__thread struct state_thread state_thread __attribute__((tls_model("initial-exec"), aligned(64)));
 
 static bool is_current(const void *value, uint64_t hash)
 {

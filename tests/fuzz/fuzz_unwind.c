@@ -24,7 +24,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	uint8_t *common, *own;
 	size_t common_size, own_size;
 	struct row row;
-	uint64_t value;
+	struct unwind_trace trace = {.from = 1};
+	uint64_t value, origin;
 	int i;
 
 	if (size < 12 || size > 1024)
@@ -43,12 +44,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	reader_start(&reader, false);
 	if (describe(common, common_size, own, own_size, 0x1000 + data[1], &description, &row)) {
 		if (row.base == 255)
-			evaluate(&reader, &frame, row.expression, row.length, false, 0, &value);
+			evaluate(&reader, &trace, &frame, row.expression, row.length, false, 0,
+				 &value);
 		for (i = 0; i < UNWIND_REGISTERS; i++)
-			restore(&reader, &frame, &row.values[i], (uint64_t)(uintptr_t)&row, &value);
+			restore(&reader, &trace, &frame, &row.values[i], (uint64_t)(uintptr_t)&row,
+				&value, &origin);
 		keep_rule(&rule, &row, 0x1000, 1, description.is_signal);
 		if (rule.stamp)
-			step_by_rule(&reader, &rule, &frame);
+			step_by_rule(&reader, &trace, &rule, &frame);
 	}
 	free(common);
 	free(own);
