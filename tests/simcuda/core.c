@@ -239,7 +239,7 @@ static void check_names(void)
 	static const char *const names[] = {"DEVICES",  "MEMORY", "TIME", "SEED",
 					    "DELAY_US", "COSTS",  "FAIL", "JOURNAL"};
 
-	for (char **entry = environ; *entry; entry++) {
+	for (char **entry = environ; entry && *entry; entry++) {
 		const char *name = *entry + strlen("SIMCUDA_");
 		bool known = false;
 
