@@ -126,6 +126,10 @@ void coverage_find_reasons(struct report *report)
 {
 	uint64_t dropped = 0;
 
+	/* Most likely it uses no CUDA; but a way around the library would look the same. */
+	if (!report->file_count && !report->problems.count)
+		report_text_list_add(&report->reasons,
+				     memory_copy("no process left a record (no driver call seen)"));
 	for (size_t i = 0; i < report->blind.count; i++)
 		report_text_list_add(&report->reasons,
 				     memory_copy((const char *)report->blind.items[i]));

@@ -172,12 +172,13 @@ struct report_output {
 	const char *json_path;   /* NULL: no JSON */
 	const char *output_path; /* NULL: text to `text_stream` */
 	FILE *text_stream;
+	FILE *json_held, *output_held; /* a FIFO stays open from the check on; else NULL */
 	struct report_style style;
 };
 
-/* Checks before the start that the files can be written (they are made, empty). 0 or -errno with
- * one line. */
-int report_output_prepare(const struct report_output *output, char **reterr_text);
+/* Checks before the start that the files can be written (they are made, empty; a FIFO needs its
+ * reader by then). 0 or -errno with one line. */
+int report_output_prepare(struct report_output *output, char **reterr_text);
 int report_output_write(struct report *report, struct report_output *output, char **reterr_text);
 
 #endif

@@ -14,6 +14,8 @@ import tempfile
 import time
 import unittest
 
+import jsonschema
+
 sys.dont_write_bytecode = True
 import records
 
@@ -226,6 +228,19 @@ class Records(Run):
         lines = result.stderr.splitlines()
         self.assertEqual(lines[0], "slipstream: no call of the CUDA driver was seen")
         self.assertEqual(sum("likely:" in line for line in lines), 1, lines)
+
+    def test_no_record_at_all_is_inconclusive(self):
+        reason = "no process left a record (no driver call seen)"
+        result = self.run_tool("--json", self.path("r.json"), "true", environment={"FAKE_RECORD": "/nonexistent"})
+        self.assertEqual(result.returncode, 0)
+        self.assertEqual(result.stderr.splitlines()[1], "slipstream: inconclusive, there may be more (1 reason below)")
+        self.assertIn("  inconclusive: " + reason, result.stderr.splitlines())
+        with open(self.path("r.json")) as file:
+            report = json.load(file)
+        self.assertEqual((report["processes"], report["calls"]["total"]), ([], 0))
+        self.assertEqual((report["coverage"]["inconclusive"], report["coverage"]["reasons"]), (True, [reason]))
+        with open(os.path.join(os.environ["SLIPSTREAM_SOURCE"], "tools/slipstream.schema.json")) as file:
+            jsonschema.Draft202012Validator(json.load(file)).validate(report)
 
 
 class Signals(Run):
@@ -553,6 +568,55 @@ class BadInput(Run):
             self.assert_one_line(self.run_tool("--calibration", self.path("table"), "true"), 125, self.path("table") + ": ")
             self.assert_one_line(self.run_tool("true", environment={"SLIPSTREAM_CALIBRATION": self.path("table")}), 125,
                                  self.path("table") + ": ")
+
+    def test_calibration_that_is_no_regular_file(self):
+        os.mkfifo(self.path("fifo"))
+        for path in (self.path("fifo"), self.folder.name, "/dev/null"):
+            text = path + ": not a regular file"
+            self.assert_one_line(self.run_tool("--calibration", path, "true"), 125, text)
+            self.assert_one_line(self.run_tool("true", environment={"SLIPSTREAM_CALIBRATION": path}), 125, text)
+
+    def test_output_to_a_fifo_that_nobody_reads(self):
+        fifo = self.path("fifo")
+        os.mkfifo(fifo)
+        for option in ("--json", "--output"):
+            self.assert_one_line(self.run_tool(option, fifo, "echo", "started"), 125, "cannot write %s: nobody reads this FIFO" % fifo)
+            with tempfile.TemporaryDirectory() as folder:
+                with open(os.path.join(folder, "1-1.slip"), "wb") as file, open(self.sample, "rb") as sample:
+                    file.write(sample.read())
+                result = subprocess.run([TOOL, "report", folder, option, fifo], capture_output=True, text=True, timeout=60)
+            self.assertEqual((result.returncode, result.stdout, result.stderr),
+                             (1, "", "slipstream report: cannot write %s: nobody reads this FIFO\n" % fifo))
+
+    def test_output_to_a_fifo_reaches_its_reader(self):
+        fifo = self.path("fifo")
+        os.mkfifo(fifo)
+        os.mkfifo(self.path("go"))
+        with open(self.path("got"), "w") as got:
+            reader = subprocess.Popen(["cat", fifo], stdout=got)
+        writer = os.open(fifo, os.O_WRONLY)  # waits for cat
+        process = self.start("--json", fifo, "sh", "-c", "echo up; read go < %s; exit 0" % self.path("go"))
+        self.assertEqual(process.stdout.readline(), "up\n")
+        os.close(writer)
+        time.sleep(0.1)
+        self.assertIsNone(reader.poll())  # looking whether it can be written is no end of file
+        open(self.path("go"), "w").close()
+        self.assertEqual(process.wait(60), 0)
+        self.assertEqual(reader.wait(60), 0)
+        with open(self.path("got")) as file:
+            self.assertEqual(json.load(file)["calls"]["total"], 35)
+
+    def test_output_to_a_fifo_whose_reader_leaves(self):
+        fifo = self.path("fifo")
+        os.mkfifo(fifo)
+        os.mkfifo(self.path("go"))
+        reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+        process = self.start("--json", fifo, "sh", "-c", "echo up; read go < %s; exit 0" % self.path("go"))
+        self.assertEqual(process.stdout.readline(), "up\n")
+        os.close(reader)
+        open(self.path("go"), "w").close()
+        self.assertEqual(process.wait(60), 125)
+        self.assertIn("slipstream run: cannot write %s: Broken pipe\n" % fifo, process.stderr.read())
 
     def test_control_characters_do_not_reach_the_terminal(self):
         self.assert_one_line(self.run_tool("\x1b[31mred\n"), 127, "\\x1b[31mred\\x0a: No such file")

@@ -5,11 +5,13 @@
 #include "table.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 const char *table_speaker = "slipstream calibrate";
@@ -100,13 +102,24 @@ int table_read(struct table *ret_table, const char *path, int partial)
 	size_t room = 0;
 	char *line = NULL;
 	ssize_t length;
-	FILE *file;
-	int r = 0;
+	struct stat status;
+	FILE *file = NULL;
+	int r = 0, fd;
 
-	file = fopen(path, "re");
+	/* Not to wait for the writer of a FIFO. */
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	if (fd >= 0 && !fstat(fd, &status)) {
+		if (!S_ISREG(status.st_mode)) {
+			close(fd);
+			return refuse(path, "not a regular file");
+		}
+		file = fdopen(fd, "r");
+	}
 	if (!file) {
 		r = -errno;
-		fprintf(stderr, "%s: %s: %s\n", table_speaker, path, strerror(errno));
+		fprintf(stderr, "%s: %s: %s\n", table_speaker, path, strerror(-r));
+		if (fd >= 0)
+			close(fd);
 		return r;
 	}
 	while (!r && (length = getline(&line, &room, file)) > 0) {
