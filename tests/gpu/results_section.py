@@ -51,6 +51,12 @@ def programs(results):
             lines += [f"- {row['program']}: {fault}" for fault in row["checks"]] + [""]
         if row["witness"] not in ("equal", "not run"):
             lines += [f"- {row['program']}, counts: {line}" for line in row.get("witness_lines", [])[:10]] + [""]
+    doubts = [(row["program"], "; ".join(row.get("reasons", []))) for row in rows if row.get("inconclusive")]
+    if doubts:
+        lines += [
+            "Inconclusive (what was found is listed, but a check for \"no implicit wait\" could not pass): " + ", ".join(
+                f"{name} ({reasons})" for name, reasons in doubts) + ".", "",
+        ]
     lines += [
         f"Python {results.get('machine', {}).get('versions', {}).get('Python', '?')}, call sites with Python frames: " + ", ".join(
             f"{row['program']} {row['python_sites']} of {row['sites']}" + "".join(f" ({note})" for note in row["python_notes"])

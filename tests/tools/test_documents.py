@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Manual pages and completion name every option that the command has, and nothing else."""
+"""Manual pages and completion name every option that the command has, and nothing else; limits are said in README and manual."""
 
 import os
 import re
@@ -45,6 +45,36 @@ class Manual(unittest.TestCase):
                                    env={**os.environ, "MANPAGER": "cat", "LC_ALL": "C.UTF-8", "MANWIDTH": "100"})
             self.assertEqual((shown.returncode, shown.stderr), (0, ""))
             self.assertNotIn("@", shown.stdout)
+
+
+class Limits(unittest.TestCase):
+    """What cannot be seen, or can be noticed, is said where a user looks for it."""
+
+    def chapter(self):
+        with open(os.path.join(SOURCE, "README.md")) as file:
+            return file.read().split("\n## What it does not catch\n")[1].split("\n## ")[0]
+
+    def test_blind_spots_are_named(self):
+        chapter = self.chapter()
+        for word in ("dlmopen", "RTLD_DEEPBIND", "chroot", "setuid", "seccomp", "openat", "LD_PRELOAD", "clearenv", "env -i",
+                     "still running", "no process left a record"):
+            self.assertIn(word, chapter)
+        with open(os.path.join(FOLDER, "slipstream-run.1")) as file:
+            page = " ".join(file.read().split())
+        for words in ("still running when the report is made", "no process left a record"):
+            self.assertIn(words, page)
+
+    def test_what_a_program_can_notice_is_named(self):
+        with open(os.path.join(SOURCE, "README.md")) as file:
+            self.assertNotIn("could notice", file.read().split("\n## ")[0])
+        sentence = [line for line in self.chapter().splitlines() if "dladdr" in line]
+        self.assertEqual(len(sentence), 1)
+        for word in ("/proc/self/maps", "LD_PRELOAD", "libslipstream.so"):
+            self.assertIn(word, sentence[0])
+
+    def test_schema_says_when_nothing_was_recorded(self):
+        with open(os.path.join(SOURCE, "tools/slipstream.schema.json")) as file:
+            self.assertIn("no process left a record", file.read())
 
 
 class Completion(unittest.TestCase):
