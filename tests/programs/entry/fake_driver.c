@@ -2,13 +2,15 @@
 /*
  * A driver of a few functions, to see what the shim lets through: it counts every call by name
  * (fake_calls()) and does nothing else. Built several times: FAKE_V1_ONLY without
- * cuGetProcAddress_v2, FAKE_NO_LOOKUP without either, FAKE_MORE with one function more. The
+ * cuGetProcAddress_v2, FAKE_NO_LOOKUP without either, FAKE_MORE with one function more, FAKE_LAUNCH with
+ * streams and kernels. The
  * faithful simulation is tests/simcuda; this one can be made to lack or to misbehave.
  */
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdint.h>
 #include <string.h>
+#include <time.h>
 
 #include <cuda.h>
 
@@ -193,6 +195,53 @@ FUNCTION(cuMemcpyDtoH_v2, void *to, CUdeviceptr from, size_t bytes)
 {
 	count("cuMemcpyDtoH_v2");
 	return CUDA_SUCCESS;
+}
+#endif
+
+#ifdef FAKE_LAUNCH
+/* The next launch takes so long, once: spent in the driver, without a system call. */
+uint64_t EXPORT fake_launch_ns;
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+}
+
+FUNCTION(cuStreamCreate, CUstream *stream, unsigned int flags)
+{
+	static uintptr_t last = 0x5000;
+
+	count("cuStreamCreate");
+	*stream = (CUstream)(last += 0x100);
+	return CUDA_SUCCESS;
+}
+
+FUNCTION(cuModuleGetFunction, CUfunction *function, CUmodule module, const char *name)
+{
+	/* Far enough apart that each has a place of its own in the shim's cache of a thread. */
+	static uintptr_t last = 0x9000;
+
+	count("cuModuleGetFunction");
+	*function = (CUfunction)(last += 0x50);
+	return CUDA_SUCCESS;
+}
+
+FUNCTION(cuLaunchKernel, CUfunction function, unsigned int grid_x, unsigned int grid_y,
+	 unsigned int grid_z, unsigned int block_x, unsigned int block_y, unsigned int block_z,
+	 unsigned int shared_bytes, CUstream stream, void **parameters, void **extra)
+{
+	uint64_t ns = fake_launch_ns, end;
+
+	count("cuLaunchKernel");
+	if (ns) {
+		fake_launch_ns = 0;
+		for (end = now_ns() + ns; now_ns() < end;)
+			;
+	}
+	return grid_x ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 #endif
 

@@ -19,6 +19,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import slip  # noqa: E402
 
 TESTS = {}
+GETPPID = {"x86_64": 110, "aarch64": 173}.get(os.uname().machine)
 
 
 def test(name):
@@ -287,6 +288,77 @@ def _(place):
     counts(parent, cuCtxGetCurrent=10, cuInit=1)
     counts(child, cuCtxGetCurrent=7, cuInit=1)
     equal(parent.note("pass"), ["no wipe-on-fork pages: bare clone() is not noticed"], "notes")
+
+
+# Launches in a row (shim/state/launch.h) --------------------------------------------------------------------------------------
+
+
+@test("entry-launch-last-kernel-of-a-row-is-the-candidate")
+def _(place):
+    """Every wait behind a row names the row's last kernel; a wait behind that one has nothing to name."""
+    launched, rows = map(int, place.quiet(place.program("launches"), "last-kernel", driver="launch").split())
+    process = place.process()
+    counts(process, cuLaunchKernel=launched, cuStreamSynchronize=2 * rows + 1)
+    equal(process.waits["stream-synchronize"], 2 * rows + 1, "waits")
+    # Kernel (100 + row % 5 - 1) % 5 is the last; the set-up's one wait names the last of all.
+    wanted = dict.fromkeys(("zero", "one", "two", "three", "four"), 0)
+    names = list(wanted)
+    for row in range(rows):
+        wanted[names[(99 + row % 5) % 5]] += 1
+    wanted["four"] += 1
+    equal({name: count for (rule, name), count in process.waited_for.items() if rule == "stream-synchronize"}, wanted, "candidates")
+
+
+def submission_is_exact(place, case):
+    launched, full, rounds = map(int, place.quiet(place.program("launches"), case, driver="launch").split())
+    process = place.process()
+    counts(process, cuLaunchKernel=launched, cuStreamSynchronize=rounds + 1)
+    equal(process.waits.get("queue-full", 0), full, "launches behind exactly 500 others")
+
+
+@test("entry-launch-submissions-are-exact-in-one-thread")
+def _(place):
+    submission_is_exact(place, "one-thread")
+
+
+@test("entry-launch-submissions-are-exact-in-four-threads")
+def _(place):
+    submission_is_exact(place, "four-threads")
+
+
+@test("entry-launch-that-blocks-in-a-row-is-told")
+def _(place):
+    """3 ms in a launch: a wait where it was timed, else counted as not timed."""
+    launched, rows = map(int, place.quiet(place.program("launches"), "blocked", driver="launch").split())
+    process = place.process()
+    counts(process, cuLaunchKernel=launched)
+    untimed = sum(count for (code, _), count in process.notes.items() if code == "untimed")
+    waits = process.waits.get("observed-unknown", 0)
+    assert untimed + waits >= rows, f"{rows} launches blocked: {waits} waits, {untimed} rows not timed"
+    assert untimed > 0, "no launch took the untimed way"
+
+
+@test("entry-no-system-call-on-the-fast-path")
+def _(place):
+    """10,000 getters and 10,000 launches under a filter that traps every system call but write and exit_group."""
+    place.skip_if_sanitized()
+    try:
+        stdout, _ = place.run(place.program("launches"), "system-call", driver="launch", status=3)
+    except AssertionError as error:
+        if "status 77," in str(error):
+            raise Skip("no seccomp filters here") from error
+        raise
+    equal(stdout, f"system call {GETPPID}\n", "what the filter says to a call of getppid()")
+    # A launch that lost the processor for long is a finding, and taking its site may ask the kernel: such a run says nothing.
+    for left in reversed(range(10)):
+        try:
+            place.run(place.program("launches"), "no-system-call", driver="launch")
+            break
+        except AssertionError:
+            if not left:
+                raise
+    process = place.processes()[-1]
+    counts(process, cuCtxGetCurrent=10001, cuLaunchKernel=10010)
 
 
 # Settings ------------------------------------------------------------------------------------------------------------------

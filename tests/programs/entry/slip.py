@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""Reads record files (shim/emit/record.h) for the entry tests: counts, notes, hand-outs. A strict reader of its own, so that the
+"""Reads record files (shim/emit/record.h) for the entry tests: counts, notes, hand-outs, waits. A strict reader of its own, so that the
 tests do not rest on the tool they are to prove right."""
 import glob
 import os
 import struct
 
 SEGMENT = 1 << 20
-HEADER, PAD, STRING, FUNCTION, COUNTERS, THUNKS, NOTE = 1, 2, 3, 4, 6, 7, 13
-NOTES = {1: "unwrapped", 2: "table", 3: "second", 4: "pass", 5: "lost", 6: "python", 7: "error", 8: "config", 9: "missing"}
+HEADER, PAD, STRING, FUNCTION, RULE, COUNTERS, THUNKS, CANDIDATE, WAIT, WAITED_FOR, NOTE = 1, 2, 3, 4, 5, 6, 7, 10, 11, 12, 13
+NOTES = {1: "unwrapped", 2: "table", 3: "second", 4: "pass", 5: "lost", 6: "python", 7: "error", 8: "config", 9: "missing", 10: "untimed"}
 
 
 class Process:
@@ -18,6 +18,7 @@ class Process:
             data = stream.read()
         self.path = path
         self.strings, functions, counters, notes = {0: ""}, {}, [], []
+        rules, candidates, waits, waited_for = {}, {}, {}, []
         self.header = None
         at = 0
         while at + 8 <= len(data):
@@ -40,6 +41,17 @@ class Process:
             elif kind in (COUNTERS, THUNKS):
                 _, count = struct.unpack_from("<II", body, 8)
                 counters.append(struct.unpack_from(f"<{count}Q", body, 16))
+            elif kind == RULE:
+                number, slug = struct.unpack_from("<II", body, 8)
+                rules[number] = slug
+            elif kind == CANDIDATE:
+                number, *_, name = struct.unpack_from("<IIQQII", body, 8)
+                candidates[number] = name
+            elif kind == WAIT:
+                number, _, rule = struct.unpack_from("<III", body, 8)
+                waits[number] = (rule, struct.unpack_from("<Q", body, 32)[0])
+            elif kind == WAITED_FOR:
+                waited_for.append(struct.unpack_from("<IIQ", body, 8))
             elif kind == NOTE:
                 code, text, count = struct.unpack_from("<IIQ", body, 8)
                 notes.append((code, text, count))
@@ -52,6 +64,14 @@ class Process:
             if total:
                 self.counts[name] = total
         self.blocks = len(counters)
+        self.waits = {}  # by rule: findings
+        for rule, count in waits.values():
+            slug = self.strings[rules[rule]]
+            self.waits[slug] = self.waits.get(slug, 0) + count
+        self.waited_for = {}  # by rule and the candidate's name: findings that have it
+        for wait, candidate, count in waited_for:
+            key = (self.strings[rules[waits[wait][0]]], self.strings[candidates[candidate]])
+            self.waited_for[key] = self.waited_for.get(key, 0) + count
         self.notes = {(NOTES.get(code, code), self.strings.get(text)): count for code, text, count in notes}
         self.handed_out = {name: handed for name, (_, _, handed) in self.functions.items() if handed}
         self.in_driver = {name for name, (_, flags, _) in self.functions.items() if flags & 2}
