@@ -7,6 +7,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -89,39 +90,57 @@ static void case_last_kernel(void)
 	printf("%u %u\n", launched, row);
 }
 
-static pthread_barrier_t barrier;
-static unsigned int share; /* launches of a thread in this round; written between two barriers */
+static unsigned int share; /* launches of a thread in this round; written between two meetings */
+static unsigned int round_number, arrived;
 
-static void *launch_shares(void *argument)
+/* All threads go on together: awake, or the first is done before the second has begun. */
+static void meet(unsigned int threads)
+{
+	unsigned int now = __atomic_load_n(&round_number, __ATOMIC_ACQUIRE);
+
+	if (__atomic_add_fetch(&arrived, 1, __ATOMIC_ACQ_REL) == threads) {
+		__atomic_store_n(&arrived, 0, __ATOMIC_RELAXED);
+		/* Pairs with the acquire load below. */
+		__atomic_store_n(&round_number, now + 1, __ATOMIC_RELEASE);
+		return;
+	}
+	for (unsigned int i = 0; __atomic_load_n(&round_number, __ATOMIC_ACQUIRE) == now; i++)
+		if (i % 1000 == 999)
+			sched_yield();
+}
+
+static void *launch_shares(void *threads)
 {
 	for (;;) {
-		pthread_barrier_wait(&barrier);
+		meet((unsigned int)(uintptr_t)threads);
 		if (!share)
 			return NULL;
 		launch_row(share);
-		pthread_barrier_wait(&barrier);
+		meet((unsigned int)(uintptr_t)threads);
 	}
 }
 
 /*
  * Each round submits so many, in `threads` threads, then one that takes 300 us: behind 500 that is
- * queue-full, behind 499 it is not. One launch lost or counted twice shows.
+ * queue-full, behind 499 it is not. One launch lost or counted twice shows. The first thread is this
+ * one, whose launches in a row have claimed the stream; the others count with a locked add.
  */
 static void submit_rounds(unsigned int threads)
 {
 	unsigned int launched = 2 * KERNELS, full = 0, rounds;
 	pthread_t thread[THREADS];
 
-	CHECK_EQUAL(0, pthread_barrier_init(&barrier, NULL, threads + 1));
-	for (unsigned int i = 0; i < threads; i++)
-		CHECK_EQUAL(0, pthread_create(&thread[i], NULL, launch_shares, NULL));
-	for (rounds = 0; launched < LAUNCHES * threads; rounds++) {
+	for (unsigned int i = 1; i < threads; i++)
+		CHECK_EQUAL(0, pthread_create(&thread[i], NULL, launch_shares,
+					      (void *)(uintptr_t)threads));
+	for (rounds = 0; launched < LAUNCHES * threads * threads; rounds++) {
 		bool is_full = rounds % 2;
 		unsigned int want = is_full ? FULL_QUEUE : FULL_QUEUE - 1;
 
 		share = want / threads;
-		pthread_barrier_wait(&barrier);
-		pthread_barrier_wait(&barrier);
+		meet(threads);
+		launch_row(share);
+		meet(threads);
 		launch_row(want - share * threads);
 		*next_launch_ns = 300000;
 		launch_one(0);
@@ -130,8 +149,8 @@ static void submit_rounds(unsigned int threads)
 		wait_for_stream();
 	}
 	share = 0;
-	pthread_barrier_wait(&barrier);
-	for (unsigned int i = 0; i < threads; i++)
+	meet(threads);
+	for (unsigned int i = 1; i < threads; i++)
 		CHECK_EQUAL(0, pthread_join(thread[i], NULL));
 	CHECK_EQUAL(launched, fake_calls("cuLaunchKernel"));
 	printf("%u %u %u\n", launched, full, rounds);
