@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 /*
- * Fuzzer of shim/config.c: any bytes as one setting's value and as one more variable. A value is taken
- * or complained of, in one printable line; what is not taken leaves the default; what is in force is
- * always within bounds. Numbers are checked against a second reading of them.
+ * Fuzzer of shim/config.c: any bytes, or any number with any unit, as one setting's value, and the
+ * same as one more variable. A value is taken or complained of, in one printable line; what is not
+ * taken leaves the default; what is in force is always within bounds. Numbers are checked against a
+ * second reading of them.
  */
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -130,16 +132,28 @@ static char *make_entry(const char *prefix, const char *name, const char *value)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+	static const char *const units[] = {"", "ns", "us", "ms", "s", "m"};
 	char **old = environ;
 	char value[VALUE_MAX + 2] = "=";
 	char *entries[3] = {NULL};
 	unsigned int which;
+	uint64_t number;
 
 	if (!size || size > VALUE_MAX)
 		return 0;
 	which = data[0] % COUNT;
-	/* Up to the first NUL, as an environment has it. */
-	memcpy(value + 1, data + 1, size - 1);
+	if (data[0] >= 128 && size == 1 + sizeof(number) + 2) {
+		/* Few bytes decide, so that all magnitudes come up beside all units. */
+		memcpy(&number, data + 1, sizeof(number));
+		if (data[1 + sizeof(number)] & 64)
+			number %= 100;
+		snprintf(value + 1, VALUE_MAX, "%llu%s",
+			 (unsigned long long)(number >> data[1 + sizeof(number)] % 64),
+			 units[data[2 + sizeof(number)] % 6]);
+	} else {
+		/* Up to the first NUL, as an environment has it. */
+		memcpy(value + 1, data + 1, size - 1);
+	}
 	entries[0] = make_entry("SLIPSTREAM_", names[which], value);
 	memset(&config, 0, sizeof(config));
 	environ = entries;

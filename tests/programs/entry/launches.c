@@ -19,7 +19,7 @@
 
 #define LAUNCHES 10000
 #define KERNELS  5
-/* Where the rule queue-full begins (rules.yaml, BACKLOG): it tells to one launch how many were submitted. */
+/* Where the rule queue-full begins (rules.yaml, BACKLOG): tells how many were submitted, to one. */
 #define FULL_QUEUE 500
 #define THREADS    4
 
@@ -75,7 +75,7 @@ static void set_up(void)
 	wait_for_stream();
 }
 
-/* Rows that end in each of the kernels, then waits with nothing pending: printed is what was launched. */
+/* Rows that end in each of the kernels, then waits with nothing pending. */
 static void case_last_kernel(void)
 {
 	unsigned int launched = 2 * KERNELS, row;

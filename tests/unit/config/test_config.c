@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * Settings: every kind of value, at its bounds and beyond; what is complained of, and in which words.
+ * Settings: every kind of value, at its bounds and beyond; what is complained of, in which words.
  */
 #include <errno.h>
 #include <setjmp.h>
