@@ -52,6 +52,9 @@ def main():
     }
     for options, preload, expected in (((), True, wrapped), (("--single",), True, wrapped), ((), False, bare)):
         done, seen = run(*options, preload=preload)
+        if options and "BPF is refused here" in done.stderr:
+            print(f"not here: {' '.join(options)}: {done.stderr.strip()}")  # single probes want /sys of the machine
+            continue
         assert done.returncode == 5, (options, done)
         # An alias of the same address stands under the first of its names.
         functions = {name.replace("cuAlias", "cuInit"): counts for name, counts in seen["functions"].items()}

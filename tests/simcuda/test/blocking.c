@@ -250,9 +250,16 @@ int main(void)
 	OK(cuMemcpyHtoD(device2, pageable, 16 << 20));
 	OK(spin(spinner, 0, NULL)); /* loaded */
 	for (unsigned i = 0; i < sizeof(cells) / sizeof(cells[0]); i++) {
-		clean();
-		uint64_t idle = timed(cells[i].call);
+		uint64_t idle = UINT64_MAX;
 
+		/* The least of three: other load on the machine can only add. */
+		for (int try = 0; try < 3; try++) {
+			clean();
+			uint64_t once = timed(cells[i].call);
+
+			if (once < idle)
+				idle = once;
+		}
 		for (int where = 0; where < WHERE_COUNT; where++) {
 			int waited;
 
