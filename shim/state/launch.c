@@ -8,7 +8,7 @@
  *
  * Counting without a locked instruction. A stream's first thread that launches in a row claims it (`launcher`) and counts its own
  * launches in `launched`, which nobody else writes. Others use `submitted`, with a locked add. A launcher does not look whether its
- * stream is still on the lists of pending.c, so a claimed stream is never taken off them.
+ * stream is still on the lists of pending.c, so a claimed stream stays on them until its launcher lets go.
  *
  * The context of a legacy launch is asked for (13 ns) once in LAUNCH_ROW launches of a row, and again after every call that
  * can change it. A change that no wrapper sees (a private table of the runtime) within such a burst puts at most LAUNCH_ROW
