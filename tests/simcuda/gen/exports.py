@@ -25,7 +25,7 @@ def fail(text):
 
 def preprocess(compiler, include):
     source = '#define __CUDA_API_VERSION_INTERNAL\n#include <cuda.h>\n#include <cudaProfiler.h>\n'
-    out = subprocess.run([compiler, '-E', '-P', '-I', include, '-x', 'c', '-'], input=source, text=True,
+    out = subprocess.run([*compiler.split(), '-E', '-P', '-I', include, '-x', 'c', '-'], input=source, text=True,
                          capture_output=True, check=False)
     if out.returncode:
         fail('preprocessing cuda.h failed:\n' + out.stderr)
