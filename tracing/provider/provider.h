@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Provider: what `libslipstream-lttng.so` offers to the preload library, which opens it with dlopen()
+ * and never closes it. The one symbol is `slipstream_trace_provider`; nothing of LTTng appears here.
+ *
+ * Every function may be called from any thread, with no lock of the shim held, keeps errno, and does
+ * not block on a session daemon once the library is loaded.
+ */
+#ifndef SLIPSTREAM_TRACING_PROVIDER_H
+#define SLIPSTREAM_TRACING_PROVIDER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "tracing/event.h"
+
+#define TRACE_PROVIDER_SYMBOL "slipstream_trace_provider"
+#define TRACE_PROVIDER_MAGIC  UINT64_C(0x31565250504c5353)
+
+struct trace_emitter {
+	bool (*is_enabled)(void);        /* does any session record this event? */
+	void (*emit)(const void *event); /* struct trace_<event>; only where is_enabled() said so */
+};
+
+struct trace_provider {
+	uint64_t magic;       /* TRACE_PROVIDER_MAGIC; changes with any event's layout */
+	uint32_t event_count; /* TRACE_EVENT_COUNT of the provider's build */
+	uint32_t schema;      /* hash of events.yaml: provider and library must be of one build */
+	const struct trace_emitter *emitters; /* by enum trace_event */
+};
+
+#endif
