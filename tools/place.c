@@ -6,9 +6,21 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <stdbool.h>
 
 #include "memory.h"
 
+static bool cut_tail(char *path, const char *tail)
+{
+	size_t length = strlen(path), tail_length = strlen(tail);
+
+	if (length <= tail_length || strcmp(path + length - tail_length, tail))
+		return false;
+	path[length - tail_length] = '\0';
+	return true;
+}
+
+/* The folder of `slipstream`, also where one of its helper programs asks. */
 static char *own_folder(void)
 {
 	char path[PATH_MAX];
@@ -21,6 +33,9 @@ static char *own_folder(void)
 	slash = strrchr(path, '/');
 	if (slash && slash != path)
 		*slash = '\0';
+	if (cut_tail(path, "/" SLIPSTREAM_LIBEXECDIR "/slipstream"))
+		return memory_format("%s/bin", path);
+	(void)cut_tail(path, "/trace"); /* of the build tree */
 	return memory_copy(path);
 }
 
@@ -78,4 +93,39 @@ char *place_program(const char *folder, const char *name)
 	for (size_t i = 0; i < ARRAY_SIZE(candidates); i++)
 		free(candidates[i]);
 	return path;
+}
+
+/* Installed in one folder, whose name differs; built in two. */
+static char *beside_library(const char *built, const char *name)
+{
+	_cleanup_free_ char *tried = NULL;
+	_cleanup_free_ char *library = place_library(&tried);
+	_cleanup_free_ char *own = own_folder();
+	char *slash = library ? strrchr(library, '/') : NULL;
+	char *candidates[3], *path;
+
+	if (slash)
+		*slash = '\0';
+	candidates[0] = memory_format("%s/../%s/%s", own, built, name);
+	candidates[1] = memory_format("%s/%s", slash ? library : own, name);
+	candidates[2] =
+		memory_format("%s/%s/slipstream/%s", SLIPSTREAM_PREFIX, SLIPSTREAM_LIBDIR, name);
+	path = first_that_is(candidates, ARRAY_SIZE(candidates), R_OK);
+	for (size_t i = 0; i < ARRAY_SIZE(candidates); i++)
+		free(candidates[i]);
+	return path;
+}
+
+char *place_provider(void)
+{
+	const char *variable = getenv(PLACE_PROVIDER_VARIABLE);
+
+	if (variable && *variable)
+		return memory_copy(variable);
+	return beside_library("tracing/provider", "libslipstream-lttng.so");
+}
+
+char *place_daemon_user(void)
+{
+	return beside_library("tools/trace", "libslipstream-daemon-user.so");
 }

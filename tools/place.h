@@ -16,4 +16,14 @@ char *place_library(char **ret_tried);
  * calibrate; NULL: not built. */
 char *place_program(const char *folder, const char *name);
 
+#define PLACE_PROVIDER_VARIABLE "SLIPSTREAM_LTTNG" /* the preload library's setting */
+
+/* Absolute path of the LTTng-UST provider, libslipstream-lttng.so, as the variable says or where it
+ * was built or installed; NULL: not built. The caller frees. */
+char *place_provider(void);
+
+/* The library that lets root have a private session daemon (trace/daemon_user.c); NULL: not built.
+ * The caller frees. */
+char *place_daemon_user(void);
+
 #endif

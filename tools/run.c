@@ -3,11 +3,7 @@
  * slipstream run: starts a program with the library preloaded, waits for it, reports. Nothing goes
  * to stdout. Ends as the program ended; 125 for a failure of its own, 126 and 127 as env(1).
  */
-#include <dirent.h>
 #include <errno.h>
-#include <linux/magic.h>
-#include <sys/stat.h>
-#include <sys/statfs.h>
 #include <sys/wait.h>
 
 #include "command.h"
@@ -19,18 +15,12 @@
 #include "report_style.h"
 #include "run.h"
 
-/*
- * Free bytes of /dev/shm from which on record files go there; a process takes up to 256 MiB,
- * usually below one.
- */
-#define SHARED_MEMORY_ENOUGH (UINT64_C(512) << 20)
-
-enum { KEY_DRIVER = 0x400, KEY_KEEP };
+enum { KEY_DRIVER = 0x400, KEY_KEEP, KEY_TRACE };
 
 struct arguments {
 	struct report_output output;
 	const char *driver;
-	bool keep;
+	bool keep, trace;
 	char **program; /* and its arguments */
 };
 
@@ -38,6 +28,8 @@ static const struct argp_option options[] = {
 	{"driver", KEY_DRIVER, "DIR", 0, "put DIR, with its libcuda.so.1, first on LD_LIBRARY_PATH",
 	 1},
 	{"keep", KEY_KEEP, NULL, 0, "keep the record files and say where they are", 1},
+	{"trace", KEY_TRACE, "DIR", 0, "leave an LTTng trace in DIR too, as slipstream trace does",
+	 1},
 	{0},
 };
 
@@ -55,6 +47,9 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 		return 0;
 	case KEY_KEEP:
 		arguments->keep = true;
+		return 0;
+	case KEY_TRACE:
+		arguments->trace = true;
 		return 0;
 	case ARGP_KEY_ARG:
 		arguments->program = state->argv + state->next - 1;
@@ -88,111 +83,17 @@ static void parse_arguments(int argc, char **argv, struct arguments *arguments)
 	command_parse(&argp, argc, argv, ARGP_IN_ORDER, arguments);
 }
 
-/*
- * Where the private folder goes if the user names none. In memory where that is plentiful: making a
- * file costs the program 1 to 15 ms on a journaled disk (measured, ext4) and 0.05 ms on tmpfs.
- */
-static const char *temporary_place(bool keep)
+/* To the program that knows LTTng; it reads the same options. */
+static void hand_over(char **argv)
 {
-	const char *named = getenv("TMPDIR");
-	struct statfs shared;
+	_cleanup_free_ char *path = place_program("trace", RUN_TRACE_PROGRAM);
 
-	if (named && named[0] == '/')
-		return named;
-	if (!keep && !statfs("/dev/shm", &shared) && shared.f_type == TMPFS_MAGIC &&
-	    shared.f_bavail * (uint64_t)shared.f_bsize >= SHARED_MEMORY_ENOUGH &&
-	    !access("/dev/shm", W_OK | X_OK))
-		return "/dev/shm";
-	return "/tmp";
-}
-
-/* Makes the folder for record files, readable by us alone. The caller frees. */
-static char *make_folder(const char *asked, bool keep)
-{
-	char *folder;
-
-	if (asked) {
-		if (mkdir(asked, 0700) < 0 && errno != EEXIST)
-			command_fail(EXIT_RUN, "cannot make folder %s: %s", asked, strerror(errno));
-		folder = realpath(asked, NULL);
-		if (!folder || access(folder, W_OK | X_OK) < 0)
-			command_fail(EXIT_RUN, "cannot write to folder %s: %s", asked,
-				     strerror(errno));
-		return folder;
-	}
-	folder = memory_format("%s/slipstream-XXXXXX", temporary_place(keep));
-	if (!mkdtemp(folder))
-		command_fail(EXIT_RUN, "cannot make folder %s: %s", folder, strerror(errno));
-	return folder;
-}
-
-/* Only what the library can have put there; anything else stays, and the folder with it. */
-static void remove_folder(const char *folder)
-{
-	DIR *stream = opendir(folder);
-	struct dirent *entry;
-
-	while (stream && (entry = readdir(stream))) {
-		size_t length = strlen(entry->d_name);
-
-		if (length > 5 && !strcmp(entry->d_name + length - 5, ".slip"))
-			(void)unlinkat(dirfd(stream), entry->d_name, 0);
-	}
-	if (stream)
-		(void)closedir(stream);
-	(void)rmdir(folder);
-}
-
-/* Names what cannot be reached in it, before it starts. */
-static void inspect(const char *name, struct program *ret_program)
-{
-	int error = program_inspect(name, ret_program);
-
-	if (error)
-		command_fail(error == -ENOENT || error == -ENOTDIR ? 127 : 126, "%s: %s", name,
-			     strerror(-error));
-	if (ret_program->blind_spot)
-		command_say("warning: %s: nothing will be seen in it", ret_program->blind_spot);
-}
-
-static void preload(const struct program *program)
-{
-	_cleanup_free_ char *tried = NULL, *why = NULL;
-	_cleanup_free_ char *library = place_library(&tried);
-
-	if (!library)
-		command_fail(EXIT_RUN, "libslipstream.so not found, tried %s", tried);
-	(void)unsetenv(PLACE_LIBRARY_VARIABLE); /* ours, not the library's */
-	if (strpbrk(library, ": \t\n"))
-		command_fail(EXIT_RUN, "%s: LD_PRELOAD cannot hold a path with colons or blanks",
-			     library);
-	if (program->foreign_libc)
-		return;
-	why = run_preload_verify(library, program);
-	if (why)
-		command_fail(EXIT_RUN, "%s cannot be loaded into %s: %s", library, program->image,
-			     why);
-	run_preload_export(library, program);
-}
-
-static int write_report(struct arguments *arguments, const struct program *program,
-			const char *folder, uint64_t since_ns, pid_t pid)
-{
-	_cleanup_free_ char *error_text = NULL;
-	struct report *report = report_new();
-	int error;
-
-	if (program->blind_spot)
-		report_add_blind_spot(report, program->blind_spot);
-	error = report_add_path(report, folder, since_ns, &error_text);
-	if (!error) {
-		report_finish(report, process_now_ns(), (uint32_t)pid);
-		error = report_output_write(report, &arguments->output, &error_text);
-	}
-	if (error)
-		command_say("%s", error_text);
-	report_free(report);
-	return error;
+	if (!path)
+		command_fail(EXIT_RUN, "--trace: " RUN_TRACE_PROGRAM " is not part of this build "
+				       "(Debian package liblttng-ctl-dev)");
+	argv[0] = RUN_AS_RUN;
+	(void)execv(path, argv);
+	command_fail(EXIT_RUN, "cannot start %s: %s", path, strerror(errno));
 }
 
 int command_run(int argc, char **argv)
@@ -202,39 +103,38 @@ int command_run(int argc, char **argv)
 	struct program program = {0};
 	struct run_end end;
 	uint64_t since_ns;
-	bool asked;
+	const char *asked;
 	int error;
 
 	parse_arguments(argc, argv, &arguments);
+	if (arguments.trace)
+		hand_over(argv);
 	run_options_export();
 	if (arguments.driver)
 		run_preload_driver(arguments.driver);
-	inspect(arguments.program[0], &program);
+	run_inspect(arguments.program[0], &program);
 	if (report_output_prepare(&arguments.output, &error_text))
 		command_fail(EXIT_RUN, "%s", error_text);
-	preload(&program);
+	run_preload(&program);
 	asked = run_options_out();
-	folder = make_folder(run_options_out(), arguments.keep);
+	folder = run_make_folder(asked, arguments.keep);
 	if (setenv("SLIPSTREAM_OUT", folder, 1) < 0)
 		command_fail(EXIT_RUN, "cannot set SLIPSTREAM_OUT: %s", strerror(errno));
 
 	since_ns = process_now_ns();
 	/* execvp(3) would hand even an ELF file that the kernel refuses to the shell. */
-	error = run_wait(program.is_elf ? program.path : NULL, arguments.program, &end);
+	error = run_wait(program.is_elf ? program.path : NULL, arguments.program, NULL, &end);
 	if (error || end.exec_error) {
 		if (!asked)
-			remove_folder(folder);
-		if (error)
-			command_fail(EXIT_RUN, "cannot start a process: %s", strerror(-error));
-		command_fail(end.exec_error == ENOENT ? 127 : 126, "%s: %s", arguments.program[0],
-			     strerror(end.exec_error));
+			run_remove_folder(folder);
+		run_failed_start(arguments.program[0], error, &end);
 	}
 
-	error = write_report(&arguments, &program, folder, since_ns, end.pid);
+	error = run_report(&arguments.output, &program, folder, since_ns, end.pid);
 	if (arguments.keep || asked)
 		command_say("record files are kept in %s", folder);
 	else
-		remove_folder(folder);
+		run_remove_folder(folder);
 	program_done(&program);
 	if (error && WIFEXITED(end.wait_status) && !WEXITSTATUS(end.wait_status))
 		return EXIT_RUN;

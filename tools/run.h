@@ -4,9 +4,14 @@
 #define SLIPSTREAM_TOOLS_RUN_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
+#define RUN_TRACE_PROGRAM "slipstream-trace"
+#define RUN_AS_RUN        "slipstream-run" /* its argv[0] when `run --trace` starts it */
+
 struct program;
+struct report_output;
 
 /* ---- run_options.c: one option for each row of shim/options.def ---- */
 
@@ -29,6 +34,10 @@ char *run_preload_verify(const char *library, const struct program *program);
 /* Puts `folder` first on LD_LIBRARY_PATH. */
 void run_preload_driver(const char *folder);
 
+/* Output of the loader listing what `image` would load with `preload` ("": none), both streams;
+ * *ret_status as waitpid(2). NULL: could not be asked. The caller frees. */
+char *run_preload_list(const char *loader, const char *image, const char *preload, int *ret_status);
+
 /* ---- run_wait.c: starting it, passing signals on, and its end ---- */
 
 struct run_end {
@@ -37,12 +46,39 @@ struct run_end {
 	int exec_error;  /* not 0: the program could not be started */
 };
 
+/* What else goes on while the program runs; both may be NULL. Called between two waits, never in a
+ * signal handler. */
+struct run_watch {
+	bool (*signal)(void *context, int number); /* true: it was for us, do not pass it on */
+	void (*tick)(void *context);               /* about once a second */
+	void *context;
+};
+
 /*
  * Runs the file at `path`; NULL: what execvp(3) finds for arguments[0], a script without "#!"
- * included. 0, or -errno: no process could be made.
+ * included. `watch` may be NULL. 0, or -errno: no process could be made.
  */
-int run_wait(const char *path, char **arguments, struct run_end *ret_end);
+int run_wait(const char *path, char **arguments, const struct run_watch *watch,
+	     struct run_end *ret_end);
 /* Ends as the program ended: the same status, or the same signal. */
 void run_end_alike(int wait_status) __attribute__((noreturn));
+
+/* ---- run_steps.c: what run and trace do alike; each ends the command where it fails ---- */
+
+/* Names what cannot be reached in it, before it starts. */
+void run_inspect(const char *name, struct program *ret_program);
+/* Finds the library, checks that it loads in the program, and puts it into LD_PRELOAD. */
+void run_preload(const struct program *program);
+/* Makes the folder for record files, readable by us alone; `asked` NULL: a private one. The caller
+ * frees. */
+char *run_make_folder(const char *asked, bool keep);
+/* Only what the library can have put there; anything else stays, and the folder with it. */
+void run_remove_folder(const char *folder);
+/* The report on the record files in `folder` made since then. 0, or -errno after one line. */
+int run_report(struct report_output *output, const struct program *program, const char *folder,
+	       uint64_t since_ns, pid_t pid);
+/* The line and the status of a program that could not be started. */
+void run_failed_start(const char *name, int error, const struct run_end *end)
+	__attribute__((noreturn));
 
 #endif

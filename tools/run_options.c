@@ -13,7 +13,7 @@
 #include "memory.h"
 #include "run.h"
 
-enum option_kind { MODE, STRING, BOOL, UINT, NS };
+enum option_kind { MODE, STRING, BOOL, UINT, NS, LEVEL };
 
 static const struct setting {
 	const char *variable; /* without SLIPSTREAM_ */
@@ -92,6 +92,7 @@ static bool is_good(const struct setting *setting, const char *value)
 
 	switch (setting->kind) {
 	case MODE:
+	case LEVEL:
 		return is_listed(setting->unit, value);
 	case BOOL:
 		return is_listed("on|1|yes|true|off|0|no|false", value); /* as shim/config.c */
@@ -175,7 +176,9 @@ static const char *placeholder(const struct setting *setting)
 void run_options_init(void)
 {
 	for (size_t i = 0; i < SETTING_COUNT; i++) {
-		char *name = memory_copy(settings[i].variable);
+		/* `run --trace DIR` says where a trace goes; what is traced is its level. */
+		char *name = memory_copy(
+			strcmp(settings[i].variable, "TRACE") ? settings[i].variable : "LEVEL");
 
 		for (char *c = name; *c; c++)
 			*c = *c == '_' ? '-' : (char)tolower((unsigned char)*c);
@@ -199,14 +202,11 @@ void run_options_init(void)
 static void check_variable(const char *variable)
 {
 	/* Settings of other parts in the same environment. */
-	static const char *const others[] = {"LTTNG", "FIX", "RELAX", "LIBRARY"};
+	static const char *const others[] = {"FIX", "RELAX", "LIBRARY"};
 	size_t length = strcspn(variable, "=");
 	_cleanup_free_ char *name = memory_check(strndup(variable, length));
 	const char *tail = name + strlen(PREFIX), *value = variable + length + 1;
 
-	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
-		if (!strcmp(tail, others[i]))
-			return;
 	for (size_t i = 0; i < SETTING_COUNT; i++) {
 		if (strcmp(tail, settings[i].variable))
 			continue;
@@ -214,6 +214,9 @@ static void check_variable(const char *variable)
 			check(&settings[i], name, value);
 		return;
 	}
+	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
+		if (!strcmp(tail, others[i]))
+			return;
 	command_fail(EXIT_RUN, "unknown variable %s in the environment", name);
 }
 

@@ -105,10 +105,7 @@ void run_preload_export(const char *library, const struct program *program)
 	}
 }
 
-/* Output (both streams) of the loader listing what `image` would load; *ret_status as waitpid(2).
- * NULL: could not be asked. */
-static char *list_libraries(const char *loader, const char *image, const char *preload,
-			    int *ret_status)
+char *run_preload_list(const char *loader, const char *image, const char *preload, int *ret_status)
 {
 	_cleanup_free_ char *setting = memory_format("LD_PRELOAD=%s", preload);
 	char *arguments[] = {(char *)loader, "--list", (char *)image, NULL};
@@ -196,22 +193,22 @@ char *run_preload_verify(const char *library, const struct program *program)
 	 * already. */
 	if (!program->interpreter || program->foreign_libc)
 		return NULL;
-	listing = list_libraries(program->interpreter, program->image, preload, &status);
+	listing = run_preload_list(program->interpreter, program->image, preload, &status);
 	if (!listing || is_good(listing, status, library))
 		return NULL;
 
 	/* What the program lacks even without us is its own matter. Then ask the same loader with
 	 * ourselves in its place. */
 	free(listing);
-	listing = list_libraries(program->interpreter, program->image, "", &status);
+	listing = run_preload_list(program->interpreter, program->image, "", &status);
 	if (self && listing && !is_good(listing, status, "")) {
 		free(listing);
-		listing = list_libraries(program->interpreter, self, library, &status);
+		listing = run_preload_list(program->interpreter, self, library, &status);
 		if (!listing || is_good(listing, status, library))
 			return NULL;
 		return complaint(listing, library);
 	}
 	free(listing);
-	listing = list_libraries(program->interpreter, program->image, preload, &status);
+	listing = run_preload_list(program->interpreter, program->image, preload, &status);
 	return complaint(listing ? listing : "", library);
 }

@@ -122,7 +122,22 @@ static void drop_pending(const sigset_t *signals)
 		errno = 0;
 }
 
-int run_wait(const char *path, char **arguments, struct run_end *ret_end)
+/* As sigwaitinfo(2); comes back without a signal now and then where there is something to watch. */
+static int next_signal(const sigset_t *signals, const struct run_watch *watch, siginfo_t *ret_info)
+{
+	static const struct timespec tick = {.tv_sec = 1};
+	int number;
+
+	if (!watch || !watch->tick)
+		return sigwaitinfo(signals, ret_info);
+	number = sigtimedwait(signals, ret_info, &tick);
+	if (number < 0 && errno == EAGAIN)
+		watch->tick(watch->context);
+	return number;
+}
+
+int run_wait(const char *path, char **arguments, const struct run_watch *watch,
+	     struct run_end *ret_end)
 {
 	struct sigaction standard = {.sa_handler = SIG_DFL};
 	struct run_end end = {0};
@@ -153,9 +168,10 @@ int run_wait(const char *path, char **arguments, struct run_end *ret_end)
 
 		if (look(end.pid, &end.wait_status))
 			break;
-		if (sigwaitinfo(&signals, &info) < 0)
+		if (next_signal(&signals, watch, &info) < 0)
 			continue;
-		if (info.si_signo != SIGCHLD)
+		if (info.si_signo != SIGCHLD &&
+		    !(watch && watch->signal && watch->signal(watch->context, info.si_signo)))
 			pass_on(end.pid, &info);
 	}
 	while (read(ends[0], &end.exec_error, sizeof(end.exec_error)) < 0 && errno == EINTR)

@@ -7,7 +7,12 @@ import re
 import sys
 
 ROW = re.compile(r'^OPTION\(\s*(\w+)\s*,\s*(\w+)\s*,\s*(\w+)\s*,\s*(NULL|"[^"]*")\s*,\s*"([^"]*)"\s*,\s*"([^"]*)"\s*\)\s*$')
-KINDS = {"MODE", "STRING", "BOOL", "UINT", "NS"}
+KINDS = {"MODE", "STRING", "BOOL", "UINT", "NS", "LEVEL"}
+
+
+def option_name(variable):
+    """As in run_options.c: `run --trace` says where a trace goes, so its level has another name."""
+    return "level" if variable == "TRACE" else variable.lower().replace("_", "-")
 
 
 def read_settings(path):
@@ -20,7 +25,7 @@ def read_settings(path):
             if not match or match[3] not in KINDS:
                 sys.exit("%s:%d: not a row of the options table: %s" % (path, number, line.strip()))
             variable, _, kind, default, unit, text = match.groups()
-            rows.append((variable, "--" + variable.lower().replace("_", "-"), kind,
+            rows.append((variable, "--" + option_name(variable), kind,
                          None if default == "NULL" else default.strip('"'), unit, text))
     if not rows:
         sys.exit("%s: no OPTION rows" % path)
@@ -50,7 +55,7 @@ def entry(row):
 
 def case(row):
     _, option, kind, _, unit, _ = row
-    if kind in ("MODE", "BOOL"):
+    if kind in ("MODE", "LEVEL", "BOOL"):
         return "\t%s)\n\t\tCOMPREPLY=($(compgen -W '%s' -- \"$current\"))\n\t\treturn\n\t\t;;" % (option, unit.replace("|", " "))
     if kind == "STRING":
         return "\t%s)\n\t\tCOMPREPLY=($(compgen %s -- \"$current\"))\n\t\treturn\n\t\t;;" % (
