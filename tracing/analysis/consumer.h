@@ -20,7 +20,7 @@ struct analysis_event {
 	enum trace_event id;
 	uint32_t process; /* number of its model_process */
 	uint32_t thread;  /* kernel thread id in its own pid namespace; 0 unknown */
-	int64_t ns;       /* when it was emitted, CLOCK_MONOTONIC of its host moved to the trace's common origin */
+	int64_t ns; /* when it was emitted, CLOCK_MONOTONIC of its host moved to the trace's common origin */
 	const void *payload; /* struct trace_<event>; valid during the call only */
 };
 
@@ -28,7 +28,11 @@ struct analysis_event {
 struct analysis_end {
 	int64_t begin_ns, end_ns; /* of the first and last event; 0, 0: none */
 	uint64_t events;
-	uint64_t discarded; /* events that the tracer counted as lost */
+	uint64_t discarded;         /* events that the tracer counted as lost */
+	uint64_t discarded_packets; /* lost whole, with who knows how many events */
+	const char *const
+		*notes; /* one line each: what in the trace was not understood, and left out */
+	size_t note_count;
 	bool interrupted;   /* the user stopped the analysis: what follows was not read */
 	const char *broken; /* one line: the trace broke off (damaged, cut); NULL: it did not */
 };
@@ -36,8 +40,10 @@ struct analysis_end {
 /* Each returns 0 or -errno with one line in *reterr_text (the caller frees). */
 struct consumer_ops {
 	const char *name;
-	int (*event)(void *consumer, const struct model *model, const struct analysis_event *event, char **reterr_text);
-	int (*finish)(void *consumer, const struct model *model, const struct analysis_end *end, char **reterr_text);
+	int (*event)(void *consumer, const struct model *model, const struct analysis_event *event,
+		     char **reterr_text);
+	int (*finish)(void *consumer, const struct model *model, const struct analysis_end *end,
+		      char **reterr_text);
 	void (*free)(void *consumer);
 };
 

@@ -21,7 +21,12 @@ struct model_process {
 	uint32_t pid;
 	const char *host; /* of the trace's environment; "" unknown */
 	int32_t rank;     /* -1: none */
-	uint64_t lost;    /* events that the tracer discarded, as far as the process is known; else see the reader */
+	/* CLOCK_MONOTONIC of its host = analysis_event.ns less this: for times inside definitions. */
+	int64_t clock_offset_ns;
+	bool ended; /* its exit handlers ran: `end` is known */
+	struct trace_process_end end;
+	uint64_t
+		lost; /* events that the tracer discarded, as far as the process is known; else see the reader */
 };
 
 struct model;
@@ -32,23 +37,39 @@ struct model *model_free(struct model *model);
 size_t model_process_count(const struct model *model);
 const struct model_process *model_process(const struct model *model, uint32_t process);
 
+/* Reader only. A new process; `host` must live as long as the model. Returns its number. */
+uint32_t model_add_process(struct model *model, const char *host, uint32_t pid);
+/* Reader only. Takes in one event, definition or not, of a process that model_add_process() gave. */
+void model_take(struct model *model, uint32_t process, enum trace_event event, const void *payload);
+/* Reader only. Its fields may change until the trace ends. */
+struct model_process *model_change_process(struct model *model, uint32_t process);
+/* A copy of a text that lives as long as the model; equal texts are kept once. */
+const char *model_intern(struct model *model, const char *text);
+
+/* What def_process said last; NULL: nothing yet. */
+const struct trace_def_process *model_process_definition(const struct model *model,
+							 uint32_t process);
+
 /*
  * The definition of type `event` with this key in the process: a struct trace_<event>, whose strings
- * live as long as the model. NULL: not (yet) known. Not for def_string and definitions in parts.
+ * live as long as the model. Allocations (def_allocation) go away with the dump that no longer has them,
+ * all others stay where they are; a later definition of the key overwrites it. NULL: not (yet) known. Not for def_string and definitions in parts.
  */
-const void *model_find(const struct model *model, uint32_t process, enum trace_event event, uint64_t key);
+const void *model_find(const struct model *model, uint32_t process, enum trace_event event,
+		       uint64_t key);
 
 /*
  * The parts of a key (frames of a site, members of a candidate set): an array of struct trace_<event>
- * by part number. A part that is missing has all fields 0. *ret_count 0: none known.
+ * by part number, valid until the next event is taken in. A part that is missing has all fields 0.
+ * *ret_count 0: none known.
  */
-const void *model_parts(const struct model *model, uint32_t process, enum trace_event event, uint64_t key,
-			size_t *ret_count);
+const void *model_parts(const struct model *model, uint32_t process, enum trace_event event,
+			uint64_t key, size_t *ret_count);
 
 /* The text of a string id, as the program wrote it: escape it before showing. NULL: not known, or id 0. */
 const char *model_string(const struct model *model, uint32_t process, uint32_t id);
 
-/* All definitions of a type in the process, by key; stops when `take` answers false. */
+/* All definitions of a type in the process, in order of appearance; not those in parts; stops when `take` answers false. */
 void model_each(const struct model *model, uint32_t process, enum trace_event event,
 		bool (*take)(void *context, const void *definition), void *context);
 

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Sink: messages of a graph to any number of consumers, through one reader and one model. Behind every sink
+ * component of the plugin, and behind `slipstream-analyze`. One thread.
+ */
+#ifndef SLIPSTREAM_TRACING_SINK_H
+#define SLIPSTREAM_TRACING_SINK_H
+
+#include <babeltrace2/babeltrace.h>
+
+#include "tracing/analysis/consumer.h"
+
+/* A consumer with its state, which sink_free() frees. */
+struct consumer {
+	const struct consumer_ops *ops;
+	void *state;
+};
+
+enum sink_status {
+	SINK_OK,
+	SINK_AGAIN, /* a live trace has nothing new */
+	SINK_END,   /* all read; the consumers have finished */
+	SINK_ERROR, /* the trace broke off or a consumer failed: sink_error(); the consumers have finished */
+};
+
+struct sink;
+
+struct sink *sink_new(void);
+struct sink *sink_free(struct sink *sink);
+void sink_add(struct sink *sink, struct consumer consumer);
+
+/* Takes the next batch. An error of the library stays with the thread, as the library wants it. */
+enum sink_status sink_consume(struct sink *sink, bt_message_iterator *iterator);
+
+/*
+ * Lets the consumers write what they have; nothing if they did. `interrupted`: the user stopped. `broken`: as in struct
+ * analysis_end. 0, or -errno: sink_error().
+ */
+int sink_finish(struct sink *sink, bool interrupted, const char *broken);
+
+/* What went wrong first, one line; NULL: nothing. Valid as long as the sink. */
+const char *sink_error(const struct sink *sink);
+
+uint64_t sink_events(const struct sink *sink);
+int64_t sink_time(const struct sink *sink); /* of the last event */
+
+/* The deepest cause of the thread's error in one line, which stays the thread's; never NULL. The caller frees. */
+char *sink_thread_error(void);
+
+#endif

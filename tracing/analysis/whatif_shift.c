@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Shift: intervals of how much sooner a point of the run comes (whatif_graph.h), and the one step of
+ * arithmetic that the replay consists of.
+ *
+ * The step. Inputs came at x1 ... xn, each only known to lie in an interval; they come sooner by d1 ... dn,
+ * intervals again. Wanted: bounds of max(x) - max(x - d), over all that may be.
+ *
+ *	lowest:  min over j of dj.low + max(0, L - xj.high), L = the least that max(x) can be
+ *		 (max(x - d) is some xj - dj; then max(x) is at least L and at least xj)
+ *	highest: max over i of min(di.high, xi.high + P), P = min over j of dj.high - xj.low, for all i
+ *		 that can be the latest (then max(x) is xi, and max(x - d) is at least every xj - dj)
+ *
+ * Both are reached when inputs are independent of each other; where they are not, the interval is wider than
+ * need be, never too narrow.
+ */
+#include "memory.h"
+#include "tracing/analysis/whatif_graph.h"
+
+struct shift *shift_new(struct graph *graph)
+{
+	struct shift *shift = memory_new(sizeof(*shift) + graph->lanes * sizeof(shift->lane[0]));
+
+	shift->references = 1;
+	shift->next = graph->shifts;
+	shift->link = &graph->shifts;
+	if (shift->next)
+		shift->next->link = &shift->next;
+	graph->shifts = shift;
+	return shift;
+}
+
+struct shift *shift_ref(struct shift *shift)
+{
+	shift->references++;
+	return shift;
+}
+
+struct shift *shift_unref(struct shift *shift)
+{
+	if (shift && --shift->references == 0) {
+		*shift->link = shift->next;
+		if (shift->next)
+			shift->next->link = shift->link;
+		free(shift);
+	}
+	return NULL;
+}
+
+bool shift_is_zero(const struct graph *graph, const struct shift *shift)
+{
+	return shift == graph->zero;
+}
+
+struct input *inputs_add(struct inputs *inputs, struct span when, const struct shift *even,
+			 const struct shift *odd)
+{
+	struct input *input;
+
+	inputs->item =
+		memory_grow(inputs->item, inputs->count, &inputs->capacity, sizeof(*inputs->item));
+	input = &inputs->item[inputs->count++];
+	*input = (struct input){.when = when, .even = even, .odd = odd, .gone = {-1, -1}};
+	return input;
+}
+
+static int64_t least(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+static int64_t most(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
+}
+
+/* Nobody moves, or all do alike: then so does the latest. */
+static const struct shift *common(const struct inputs *inputs)
+{
+	const struct shift *shift = inputs->item[0].even;
+
+	for (size_t i = 0; i < inputs->count; i++) {
+		const struct input *input = &inputs->item[i];
+
+		if (input->even != shift || input->odd != shift || input->gone[0] >= 0 ||
+		    input->gone[1] >= 0)
+			return NULL;
+	}
+	return shift;
+}
+
+/* Draws the intervals in by what is known of the latest. Returns how many inputs it can be. */
+static size_t narrow(const struct inputs *inputs, struct span at, int64_t *ret_least)
+{
+	struct input *only = NULL;
+	size_t possible = 0;
+
+	*ret_least = at.low;
+	for (size_t i = 0; i < inputs->count; i++) {
+		struct input *input = &inputs->item[i];
+
+		input->when.high = least(input->when.high, at.high);
+		input->when.low = least(input->when.low, input->when.high);
+		*ret_least = most(*ret_least, input->when.low);
+		if (input->when.high >= at.low) {
+			possible++;
+			only = input;
+		}
+	}
+	if (possible == 1)
+		only->when.low = most(only->when.low, at.low);
+	return possible;
+}
+
+static struct span moved(const struct input *input, unsigned int lane)
+{
+	int slot = (int)(lane / 2);
+
+	if (input->gone[0] == slot || input->gone[1] == slot)
+		return (struct span){WHATIF_FAR, WHATIF_FAR};
+	return (lane & 1 ? input->odd : input->even)->lane[lane];
+}
+
+static struct span latest(const struct inputs *inputs, unsigned int lane, int64_t least_latest,
+			  int64_t possible_from)
+{
+	struct span result = {WHATIF_FAR, 0};
+	int64_t bound = WHATIF_FAR;
+	size_t i;
+
+	for (i = 0; i < inputs->count; i++) {
+		const struct input *input = &inputs->item[i];
+		struct span by = moved(input, lane);
+
+		result.low = least(result.low, by.low + most(0, least_latest - input->when.high));
+		bound = least(bound, by.high - input->when.low);
+	}
+	for (i = 0; i < inputs->count; i++) {
+		const struct input *input = &inputs->item[i];
+
+		if (input->when.high >= possible_from)
+			result.high = most(result.high, least(moved(input, lane).high,
+							      input->when.high + bound));
+	}
+	result.high = most(result.high, result.low);
+	return result;
+}
+
+struct shift *inputs_latest(struct graph *graph, const struct inputs *inputs, struct span at,
+			    bool *ret_reached)
+{
+	const struct shift *same = common(inputs);
+	struct shift *shift;
+	int64_t least_latest;
+	size_t possible = narrow(inputs, at, &least_latest);
+
+	if (ret_reached)
+		*ret_reached = possible > 0;
+	if (same)
+		return shift_ref((struct shift *)same);
+	shift = shift_new(graph);
+	for (unsigned int lane = 0; lane < graph->lanes; lane++) {
+		if (!graph->slot[lane / 2].sum)
+			continue;
+		shift->lane[lane] = latest(inputs, lane, least_latest, possible ? at.low : 0);
+	}
+	return shift;
+}
