@@ -26,7 +26,7 @@ struct config config;
 static char problems[PROBLEM_MAX][PROBLEM_SIZE];
 static unsigned int problem_count;
 
-enum { KIND_MODE, KIND_STRING, KIND_BOOL, KIND_UINT, KIND_NS };
+enum { KIND_MODE, KIND_STRING, KIND_BOOL, KIND_UINT, KIND_NS, KIND_LEVEL };
 
 static const struct option {
 	const char *variable, *fallback, *unit;
@@ -40,11 +40,9 @@ static const struct option {
 };
 
 /*
- * Settings of other parts, in the same environment: the LTTng provider, what mode `fix` will have,
- * and the tool's own.
+ * Settings of other parts, in the same environment: what mode `fix` will have, and the tool's own.
  */
-static const char *const others[] = {"SLIPSTREAM_LTTNG", "SLIPSTREAM_FIX", "SLIPSTREAM_RELAX",
-				     "SLIPSTREAM_LIBRARY"};
+static const char *const others[] = {"SLIPSTREAM_FIX", "SLIPSTREAM_RELAX", "SLIPSTREAM_LIBRARY"};
 
 const char *config_problem(unsigned int index)
 {
@@ -140,6 +138,17 @@ static bool parse_mode(const char *text, enum config_mode *ret_mode)
 	return true;
 }
 
+static bool parse_level(const char *text, enum config_level *ret_level)
+{
+	if (strcmp(text, "waits") == 0)
+		*ret_level = CONFIG_TRACE_WAITS;
+	else if (strcmp(text, "full") == 0)
+		*ret_level = CONFIG_TRACE_FULL;
+	else
+		return false;
+	return true;
+}
+
 static bool parse_bool(const char *text, bool *ret_value)
 {
 	static const char *const yes[] = {"on", "1", "yes", "true"};
@@ -174,6 +183,8 @@ static bool set(const struct option *option, const char *text)
 		return true;
 	case KIND_NS:
 		return parse_ns(text, option->field);
+	case KIND_LEVEL:
+		return parse_level(text, option->field);
 	}
 	return false;
 }
@@ -201,11 +212,28 @@ static void check_unknown(const char *entry)
 	complain(entry, length, "no such setting", NULL);
 }
 
+/* Here, since later the program may be changing its environment. */
+static int32_t find_rank(void)
+{
+	static const char *const variables[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK",
+						"SLURM_PROCID", "RANK"};
+	const char *value, *end;
+	uint64_t number;
+
+	for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++) {
+		value = getenv(variables[i]);
+		if (value && parse_number(value, &end, &number) && !*end && number <= INT32_MAX)
+			return (int32_t)number;
+	}
+	return -1;
+}
+
 void config_load(void)
 {
 	int saved = errno;
 
 	problem_count = 0;
+	config.rank = find_rank();
 	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
 		if (options[i].fallback)
 			set(&options[i], options[i].fallback);

@@ -12,6 +12,8 @@
 
 enum config_mode { CONFIG_OFF, CONFIG_OBSERVE, CONFIG_FIX };
 
+enum config_level { CONFIG_TRACE_WAITS, CONFIG_TRACE_FULL };
+
 struct config {
 	enum config_mode mode;
 	const char *out;         /* folder for record files; NULL: none */
@@ -20,6 +22,10 @@ struct config {
 	uint32_t stack_depth;    /* frames of a site, at most */
 	uint64_t threshold_ns;   /* blocked time below this is not reported for implicit waits */
 	const char *calibration; /* file of idle costs; NULL: none */
+	const char *lttng;       /* file of the LTTng provider; NULL: no trace */
+	enum config_level trace; /* what is traced */
+	/* No setting: of the variables that launchers of many processes set; -1: none has one. */
+	int32_t rank;
 };
 
 /* Written by config_load() before any wrapper reads it; constant afterwards. */

@@ -118,14 +118,16 @@ static struct record_list *place(struct record_file *file, const struct record *
 		*ret_need = sizeof(struct record_waited_for);
 		return &file->waited_for;
 	case RECORD_NOTE:
-		*ret_need = sizeof(struct record_note);
+		*ret_need = offsetof(struct record_note, number);
 		return &file->notes;
 	case RECORD_REGION:
 		*ret_need = sizeof(struct record_region);
 		return &file->regions;
-	default:
-		/* A second header, or a type newer than this reader. */
+	case RECORD_HEADER: /* a second one */
 		*ret_need = SIZE_MAX;
+		return NULL;
+	default: /* for the trace only, or newer than this reader */
+		*ret_need = sizeof(struct record);
 		return NULL;
 	}
 }
@@ -226,8 +228,9 @@ static int check_header(const struct record_file *file, char **reterr_text)
 	else if (header->version != RECORD_VERSION)
 		*reterr_text = memory_format("has version %" PRIu32 ", this slipstream reads %d",
 					     header->version, RECORD_VERSION);
-	else if (header->head.size < sizeof(*header) || header->head.size % RECORD_ALIGN ||
-		 header->head.size > RECORD_SEGMENT || file->size < header->head.size)
+	else if (header->head.size < offsetof(struct record_header, rank) ||
+		 header->head.size % RECORD_ALIGN || header->head.size > RECORD_SEGMENT ||
+		 file->size < header->head.size)
 		*reterr_text = memory_format("not a record file: its header is cut off");
 	else
 		return 0;

@@ -25,6 +25,7 @@
 #include "emit/intern.h"
 #include "emit/internal.h"
 #include "emit/lock.h"
+#include "emit/trace.h"
 
 enum phase { PHASE_CLOSED, PHASE_OPENING, PHASE_OPEN, PHASE_FAILED };
 
@@ -116,6 +117,8 @@ void emit_publish(void *record, enum record_type type)
 {
 	/* Pairs with the acquire load of the type in the reader: who sees it sees the payload. */
 	__atomic_store_n(&((struct record *)record)->type, type, __ATOMIC_RELEASE);
+	if (__builtin_expect(trace_is_loaded(), 0))
+		trace_published(record);
 }
 
 uint32_t emit_string(const char *bytes, size_t length)
@@ -236,6 +239,56 @@ void emit_driver(const char *path, int version)
 		__atomic_store_n(&header->driver_version, version, __ATOMIC_RELAXED);
 }
 
+struct record_context *emit_context(struct record_context *record, uint64_t id, int device)
+{
+	static uint32_t contexts; /* under emit's lock */
+	static uint32_t made_for; /* the record file they are counted in; as contexts */
+
+	if (record && record->id == id) {
+		__atomic_store_n(&record->device, device, __ATOMIC_RELAXED);
+		trace_again(record);
+		return record;
+	}
+	record = NULL;
+	if (emit_is_open() && emit_lock()) {
+		record = emit_take_locked(sizeof(*record));
+		if (record) {
+			if (made_for != generation)
+				contexts = 0;
+			made_for = generation;
+			record->number = ++contexts;
+			record->device = device;
+			record->id = id;
+			emit_publish(record, RECORD_CONTEXT);
+		}
+		emit_unlock();
+	}
+	if (!record)
+		emit_count_dropped();
+	return record;
+}
+
+struct record_stream *emit_stream(struct record_stream *record, uint32_t number,
+				  enum stream_kind kind, uint64_t context, uint64_t handle)
+{
+	bool is_new = !record;
+
+	if (is_new)
+		record = emit_reserve(sizeof(*record));
+	if (!record)
+		return NULL;
+	if (is_new)
+		record->number = number;
+	__atomic_store_n(&record->kind, kind, __ATOMIC_RELAXED);
+	__atomic_store_n(&record->context, context, __ATOMIC_RELAXED);
+	__atomic_store_n(&record->handle, handle, __ATOMIC_RELAXED);
+	if (is_new)
+		emit_publish(record, RECORD_STREAM);
+	else
+		trace_again(record);
+	return record;
+}
+
 /* Adds up in place; the record is live. */
 static void raise_to(uint64_t *live, uint64_t value)
 {
@@ -250,7 +303,8 @@ void emit_wait(const struct emit_finding *finding)
 {
 	struct record_waited_for *waited_for;
 	struct record_wait *wait;
-	uint32_t wait_id, candidate, i;
+	uint32_t known[EMIT_CANDIDATES_MAX];
+	uint32_t wait_id, candidate, i, count = 0;
 
 	if (!emit_is_open())
 		return;
@@ -268,9 +322,13 @@ void emit_wait(const struct emit_finding *finding)
 		waited_for = candidate ? intern_waited_for(wait_id, candidate) : NULL;
 		if (!waited_for)
 			continue;
+		if (count < EMIT_CANDIDATES_MAX)
+			known[count++] = candidate;
 		__atomic_fetch_add(&waited_for->count, 1, __ATOMIC_RELAXED);
 		__atomic_fetch_add(&waited_for->blocked_ns, finding->blocked_ns, __ATOMIC_RELAXED);
 	}
+	if (__builtin_expect(trace_is_loaded(), 0))
+		trace_wait(finding, wait_id, known, count);
 }
 
 static uint32_t command_line_id(void)
@@ -305,11 +363,13 @@ static uint32_t executable_id(void)
 }
 
 static const char *const mode_names[] = {"off", "observe", "fix"};
+static const char *const level_names[] = {"waits", "full"};
 
 #define FORMAT_MODE(field)   "%s\n", mode_names[config.field]
 #define FORMAT_STRING(field) "%s\n", config.field ? config.field : ""
 #define FORMAT_BOOL(field)   "%s\n", config.field ? "on" : "off"
 #define FORMAT_UINT(field)   "%u\n", config.field
+#define FORMAT_LEVEL(field)  "%s\n", level_names[config.field]
 #define FORMAT_NS(field)     "%lluns\n", (unsigned long long)config.field
 
 static uint32_t config_id(void)
@@ -443,6 +503,7 @@ static bool open_here(void)
 	header->parent_pid = (uint32_t)getppid();
 	header->state = RECORD_STATE_LIVE;
 	header->forked = forked;
+	header->rank = config.rank;
 	header->dropped = __atomic_exchange_n(&lost_before, 0, __ATOMIC_RELAXED);
 	emit_publish(header, RECORD_HEADER);
 	emit_unlock();
@@ -483,6 +544,8 @@ bool emit_open(void)
 		seen = open_here() ? PHASE_OPEN : PHASE_FAILED;
 		/* Pairs with the acquire load in emit_is_open(). */
 		__atomic_store_n(&phase, seen, __ATOMIC_RELEASE);
+		if (seen == PHASE_OPEN)
+			trace_opened();
 	}
 	while (seen == PHASE_OPENING && patience-- > 0) {
 		clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
@@ -514,6 +577,7 @@ void emit_forked(void)
 	__atomic_store_n(&home, (uint32_t)getpid(), __ATOMIC_RELAXED);
 	generation++;
 	__atomic_store_n(&phase, PHASE_CLOSED, __ATOMIC_RELEASE);
+	trace_forked();
 	errno = saved_errno;
 }
 

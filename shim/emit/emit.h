@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "emit/record.h"
+#include "tracing/event.h"
 
 /*
  * Opens the record file; idempotent; the first thread does it, others wait for it briefly. False:
@@ -67,9 +68,13 @@ struct emit_candidate {
 	uint32_t stream_kind, operation, name, certain;
 };
 
+/* Of one call, at most, that the trace names (CALL_PENDING_MAX). */
+#define EMIT_CANDIDATES_MAX 64
+
 /* One call that waited, as sync found it; the fields are record_wait's. The caller keeps it. */
 struct emit_finding {
 	uint32_t function, rule, site, region;
+	uint32_t stream; /* its number, 0 none; for the trace */
 	uint8_t source_kind, destination_kind, idle_basis, allowed;
 	uint64_t blocked_ns, call_ns, bytes, returned_ns;
 	const struct emit_candidate *candidates;
@@ -77,5 +82,37 @@ struct emit_finding {
 };
 /* Adds one finding to its wait record, and to the candidates' records. */
 void emit_wait(const struct emit_finding *finding);
+
+/*
+ * Contexts and streams, made known by their record: `record` is what an earlier call for the same
+ * entry returned, NULL the first time; returned is what to keep for the next, NULL where it could not
+ * be stored. Numbers of contexts are emit's own.
+ */
+struct record_context *emit_context(struct record_context *record, uint64_t id, int device);
+struct record_stream *emit_stream(struct record_stream *record, uint32_t number,
+				  enum stream_kind kind, uint64_t context, uint64_t handle);
+
+/* ---- the trace (trace.c). Not under any lock of the shim: a tracer may block. ---- */
+
+struct emit_allocation {
+	uint64_t address, bytes;
+	uint32_t memory; /* enum memory_kind */
+};
+/* Fills in up to `most` blocks above address `after`, in rising order. Returns how many. */
+typedef size_t emit_allocations(uint64_t after, struct emit_allocation *ret_found, size_t most);
+
+/*
+ * Opens the provider if the settings name one, once. After a successful cuInit. May take as long as
+ * LTTng waits for its session daemon. `allocations` is asked by dumps.
+ */
+void emit_trace_start(emit_allocations *allocations);
+
+/* Does the trace want every operation? Then no call may take a way past the rooms. */
+bool emit_traces_full(void);
+
+/*
+ * An event of level full, struct trace_<event>; where emit_traces_full(). Keeps errno.
+ */
+void emit_trace(enum trace_event event, const void *payload);
 
 #endif

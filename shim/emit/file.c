@@ -36,7 +36,7 @@ static struct {
 	unsigned char *base; /* start of the reserved range; written at open, read by anyone */
 	uint64_t reserved;   /* bytes of address space */
 	uint64_t mapped;     /* bytes usable */
-	uint64_t cursor;     /* bytes used */
+	uint64_t cursor;     /* bytes used; read by anyone */
 	uint64_t bound;
 	uint64_t retry_ns; /* no growth before this */
 	bool anonymous;
@@ -184,7 +184,7 @@ int file_open(const char *folder, uint32_t pid, uint64_t start_ns)
 	int err;
 
 	file.mapped = 0;
-	file.cursor = 0;
+	__atomic_store_n(&file.cursor, 0, __ATOMIC_RELAXED);
 	file.retry_ns = 0;
 	file.anonymous = !folder;
 	err = reserve_range();
@@ -249,13 +249,18 @@ void *file_take(size_t size)
 		record = (struct record *)(file.base + file.cursor);
 		record->size = (uint32_t)left;
 		__atomic_store_n(&record->type, RECORD_PAD, __ATOMIC_RELEASE);
-		file.cursor = start;
 	}
-	record = (struct record *)(file.base + file.cursor);
-	file.cursor += size;
+	record = (struct record *)(file.base + start);
 	/* Readers of a live file look at the size before they look behind this record. */
 	__atomic_store_n(&record->size, (uint32_t)size, __ATOMIC_RELEASE);
+	/* Pairs with the acquire load in file_used(): who sees the end sees the sizes up to it. */
+	__atomic_store_n(&file.cursor, start + size, __ATOMIC_RELEASE);
 	return record;
+}
+
+uint64_t file_used(void)
+{
+	return __atomic_load_n(&file.cursor, __ATOMIC_ACQUIRE);
 }
 
 void file_abandon(void)

@@ -24,6 +24,9 @@ void *file_take(size_t size);
 /* The file's first byte; NULL: none open. Any thread. */
 void *file_base(void);
 
+/* Bytes taken so far: the records in them have sizes, and types once published. Any thread. */
+uint64_t file_used(void);
+
 /* Lower the bound (tests). */
 void file_set_bound(uint64_t bytes);
 

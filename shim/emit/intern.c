@@ -114,6 +114,7 @@ static void fill_note(void *record, uint32_t id, const void *from)
 
 	note->code = (uint32_t)word[0];
 	note->text = (uint32_t)word[1];
+	note->number = id;
 }
 
 static const struct intern_way {

@@ -48,6 +48,8 @@ enum record_type {
 	RECORD_WAITED_FOR = 12, /* struct record_waited_for; live */
 	RECORD_NOTE = 13,       /* struct record_note; live; coverage, loss, pass-through reasons */
 	RECORD_REGION = 14,     /* struct record_region; ids from 1 */
+	RECORD_CONTEXT = 15,    /* struct record_context; numbers from 1; live */
+	RECORD_STREAM = 16,     /* struct record_stream; numbers from 1; live */
 };
 
 struct record {
@@ -79,6 +81,9 @@ struct record_header {
 	uint32_t driver;       /* live: string id: path of the driver library found, 0 if none */
 	int32_t driver_version; /* live: cuDriverGetVersion's, asked for or after cuInit; 0 unknown */
 	uint64_t dropped;       /* live: records that could not be written (full disk, caps) */
+	/* Early writers end here: look at head.size. */
+	int32_t rank; /* among the processes that a launcher started together; -1: none known */
+	uint32_t padding;
 };
 
 struct record_string {
@@ -269,12 +274,31 @@ struct record_note {
 	uint32_t code;  /* enum note_code */
 	uint32_t text;  /* string id */
 	uint64_t count; /* live */
+	/* Early writers end here: look at head.size. */
+	uint32_t number; /* of the note in this process, from 1 */
+	uint32_t padding;
 };
 
 struct record_region {
 	struct record head;
 	uint32_t id;
 	uint32_t name; /* string id */
+};
+
+struct record_context {
+	struct record head;
+	uint32_t number;
+	int32_t device; /* live: ordinal; -1: not known */
+	uint64_t id;    /* as in record_candidate */
+};
+
+/* A stream. When it is gone, another one may take its number over: then all fields change. */
+struct record_stream {
+	struct record head;
+	uint32_t number;  /* the legacy streams have one each, too, unlike in record_candidate */
+	uint32_t kind;    /* live: enum stream_kind */
+	uint64_t context; /* live: id; 0: not known */
+	uint64_t handle;  /* live: the program's; 0: legacy, per-thread */
 };
 
 #endif

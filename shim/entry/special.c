@@ -131,6 +131,7 @@ CUresult ENTRY_EXPORT cuInit(unsigned int Flags)
 		if (version && version(&number) == CUDA_SUCCESS)
 			emit_driver(NULL, number);
 		entry_rooms_leave();
+		emit_trace_start(state_open_allocations);
 	}
 	return result;
 }

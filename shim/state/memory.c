@@ -272,6 +272,30 @@ void state_sync_memops(struct call *call, uint64_t address)
 	lock_give(&lock);
 }
 
+size_t state_open_allocations(uint64_t after, struct emit_allocation *ret_found, size_t most)
+{
+	const struct range *range;
+	size_t count = 0;
+	uint32_t at, i;
+
+	if (!lock_take(&lock))
+		return 0;
+	at = chunk_of(after);
+	i = at < chunk_count ? ranges_up_to(chunks[at], after) : 0;
+	for (; at < chunk_count && count < most; at++, i = 0) {
+		for (; i < chunks[at]->count && count < most; i++) {
+			range = &chunks[at]->range[i];
+			ret_found[count++] = (struct emit_allocation){
+				.address = range->address,
+				.bytes = range->bytes,
+				.memory = range->kind,
+			};
+		}
+	}
+	lock_give(&lock);
+	return count;
+}
+
 void memory_clear(void)
 {
 	lock_reset(&lock);

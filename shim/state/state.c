@@ -269,6 +269,11 @@ void state_context_observed(struct call *call, CUresult result)
 		order_complete_pending(call, CATALOGUE_SCOPE_CONTEXT);
 }
 
+uint32_t state_stream_number(const struct state_stream *stream)
+{
+	return stream ? stream->index + 1 : 0;
+}
+
 void state_forked(void)
 {
 	lock_reset(&state_lock);

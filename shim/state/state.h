@@ -10,6 +10,7 @@
 #define SLIPSTREAM_STATE_STATE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include <cuda.h>
@@ -119,5 +120,12 @@ uint32_t state_pending_anywhere(struct call_pending *ret_pending, uint32_t most)
 struct emit_candidate;
 void state_candidate(const struct call_pending *pending, struct emit_candidate *ret_candidate);
 uint64_t state_context_id(const struct state_context *context);
+
+/* For the trace. */
+/* Of a stream in definitions and events, from 1; 0: NULL. */
+uint32_t state_stream_number(const struct state_stream *stream);
+/* An emit_allocations: blocks above an address that are allocated now. */
+struct emit_allocation;
+size_t state_open_allocations(uint64_t after, struct emit_allocation *ret_found, size_t most);
 
 #endif

@@ -117,6 +117,7 @@ static void report(const struct call *call, const struct verdict *verdict)
 		.function = call->function,
 		.rule = verdict->rule,
 		.region = region_current(),
+		.stream = state_stream_number(call->stream),
 		.source_kind = call->source_kind,
 		.destination_kind = call->destination_kind,
 		.idle_basis = (uint8_t)verdict->basis,

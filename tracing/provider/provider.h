@@ -3,8 +3,9 @@
  * Provider: what `libslipstream-lttng.so` offers to the preload library, which opens it with dlopen()
  * and never closes it. The one symbol is `slipstream_trace_provider`; nothing of LTTng appears here.
  *
- * Every function may be called from any thread, with no lock of the shim held, keeps errno, and does
- * not block on a session daemon once the library is loaded.
+ * Every function may be called from any thread, with no lock of the shim held, and does not block on a
+ * session daemon once the library is loaded. A channel that was made with a blocking timeout makes an
+ * emitter block, since its user asked for that. errno may change.
  */
 #ifndef SLIPSTREAM_TRACING_PROVIDER_H
 #define SLIPSTREAM_TRACING_PROVIDER_H
@@ -23,10 +24,18 @@ struct trace_emitter {
 };
 
 struct trace_provider {
-	uint64_t magic;       /* TRACE_PROVIDER_MAGIC; changes with any event's layout */
+	uint64_t magic;       /* TRACE_PROVIDER_MAGIC; changes with this structure */
 	uint32_t event_count; /* TRACE_EVENT_COUNT of the provider's build */
-	uint32_t schema;      /* hash of events.yaml: provider and library must be of one build */
+	uint32_t schema;      /* TRACE_SCHEMA: provider and library must be of one build */
 	const struct trace_emitter *emitters; /* by enum trace_event */
+
+	/*
+	 * The process that the tracer works for: the one that loaded it, or a child whose fork it
+	 * was told of. In any other process events would bear the wrong process id.
+	 */
+	uint32_t (*process)(void);
+	/* Has `end` called among the exit handlers, at the last moment at which events arrive. */
+	void (*at_end)(void (*end)(void));
 };
 
 #endif

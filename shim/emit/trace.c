@@ -1,0 +1,417 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Trace: opens the LTTng provider, sends events, and decides when definitions are sent (trace.h).
+ * Called by emit.c, and by entry and state through emit.h. Relies on dump.c, which turns the records
+ * of the record file into definitions: the file is their only source.
+ *
+ * Definitions. `sent` says how far into the file the records have been sent. Before an event, whoever
+ * emits it sends what is new; if another thread is at it, the event goes out at once and its
+ * definitions a little later. A dump sends all of them again:
+ *	- when an event is emitted and none was before, or a session has not recorded for a while
+ *	- when one is emitted DUMP_EVERY_NS after the last dump: a second session that joins, and a
+ *	  snapshot whose oldest events were overwritten, have them after that time. A long dump waits
+ *	  longer for the next, so that dumps take at most one in DUMP_SHARE of the time
+ *	- when the provider says that the process ends
+ *
+ * loading	compare and swap NONE -> RUNNING, then DONE or FAILED for good
+ * trace_emitters	release store once the provider is checked; NULL again, for good, in a child that the
+ *		tracer does not know
+ * token	exchange (acquire), release store: whose thread sends definitions
+ * sent, next_ns, recording	written by who holds the token (recording is cleared by anyone); read
+ *		by anyone who emits, relaxed: a stale value costs a look or a late definition
+ * again[]	slots taken by compare and swap, emptied by who holds the token
+ */
+#include "emit/trace.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "config.h"
+#include "emit/file.h"
+#include "emit/internal.h"
+
+#define DUMP_EVERY_NS UINT64_C(1000000000)
+#define DUMP_SHARE    200
+#define AGAIN_MAX     64
+#define ALLOCATIONS   64          /* asked for at a time */
+#define END_PATIENCE  1000        /* times 1 ms that the end waits for a dump of another thread */
+#define NO_RECORD     UINT64_C(0) /* in again[]: offsets are kept plus one */
+
+enum loading { LOADING_NONE, LOADING_RUNNING, LOADING_DONE, LOADING_FAILED };
+
+/* What the definitions of the session that records are up to. */
+enum recording {
+	RECORDING_NOTHING, /* none was sent */
+	RECORDING_BARE,    /* nobody records definitions */
+	RECORDING_DUMPED,
+};
+
+/* dump_begin's */
+enum reason { REASON_FIRST = 1, REASON_TIME = 2, REASON_END = 3 };
+
+const struct trace_emitter *trace_emitters;
+
+static int loading;
+static const struct trace_provider *provider; /* constant once trace_emitters is set */
+static emit_allocations *open_allocations;    /* as provider */
+
+static bool token;
+static uint64_t sent;
+static uint64_t next_ns;
+static int recording;
+static uint32_t dumps, dump_events; /* under the token */
+static __thread bool has_token __attribute__((tls_model("initial-exec")));
+static uint64_t again[AGAIN_MAX];
+static bool any_again;
+
+static uint64_t now(clockid_t clock)
+{
+	struct timespec time;
+
+	clock_gettime(clock, &time);
+	return (uint64_t)time.tv_sec * UINT64_C(1000000000) + (uint64_t)time.tv_nsec;
+}
+
+void trace_send(enum trace_event event, const void *payload)
+{
+	/* Pairs with the release store in load_provider(): the provider is whole. */
+	const struct trace_emitter *emitters = __atomic_load_n(&trace_emitters, __ATOMIC_ACQUIRE);
+
+	if (!emitters || !emitters[event].is_enabled())
+		return;
+	emitters[event].emit(payload);
+	dump_events += has_token;
+}
+
+static void send_allocations(void)
+{
+	struct emit_allocation found[ALLOCATIONS];
+	struct trace_def_allocation event;
+	uint64_t after = 0;
+	size_t count, i;
+
+	do {
+		count = open_allocations ? open_allocations(after, found, ALLOCATIONS) : 0;
+		for (i = 0; i < count; i++) {
+			event.address = found[i].address;
+			event.bytes = found[i].bytes;
+			event.memory = found[i].memory;
+			trace_send(TRACE_DEF_ALLOCATION, &event);
+			after = found[i].address;
+		}
+	} while (count == ALLOCATIONS);
+}
+
+/*
+ * The records from `from` on. Those that were being filled are looked at once more: their publisher
+ * either sees the new `sent`, or is seen here (both sides store, fence, and load).
+ */
+static void send_records(uint64_t from)
+{
+	struct dump_skipped skipped = {0};
+	uint64_t end = dump_records(from, &skipped);
+	uint32_t i;
+
+	__atomic_store_n(&sent, end, __ATOMIC_RELAXED);
+	/* Pairs with the fence in trace_published(). */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	if (skipped.count > DUMP_SKIPPED_MAX) {
+		skipped.count = DUMP_SKIPPED_MAX;
+		__atomic_store_n(&next_ns, 0, __ATOMIC_RELAXED);
+	}
+	for (i = 0; i < skipped.count; i++)
+		dump_record(skipped.offset[i]);
+}
+
+static void send_again(void)
+{
+	uint64_t offset;
+	uint32_t i;
+
+	/* Pairs with the release store in trace_again(): who sees it sees the slot. */
+	if (!__atomic_exchange_n(&any_again, false, __ATOMIC_ACQUIRE))
+		return;
+	for (i = 0; i < AGAIN_MAX; i++) {
+		offset = __atomic_exchange_n(&again[i], NO_RECORD, __ATOMIC_ACQUIRE);
+		if (offset != NO_RECORD)
+			dump_record(offset - 1);
+	}
+}
+
+void trace_again(const void *record)
+{
+	const unsigned char *base = file_base();
+	uint64_t offset, free_slot;
+	uint32_t i;
+
+	if (!trace_is_loaded() || !base)
+		return;
+	offset = (uint64_t)((const unsigned char *)record - base);
+	for (i = 0; i < AGAIN_MAX; i++) {
+		free_slot = NO_RECORD;
+		if (__atomic_compare_exchange_n(&again[i], &free_slot, offset + 1, false,
+						__ATOMIC_RELEASE, __ATOMIC_RELAXED) ||
+		    free_slot == offset + 1)
+			break;
+	}
+	if (i == AGAIN_MAX)
+		__atomic_store_n(&next_ns, 0, __ATOMIC_RELAXED);
+	/* Pairs with the acquire exchange in send_again(). */
+	__atomic_store_n(&any_again, true, __ATOMIC_RELEASE);
+}
+
+void trace_published(const void *record)
+{
+	const unsigned char *base = file_base();
+
+	if (!trace_is_loaded() || !base)
+		return;
+	/* Pairs with the fence in send_records(). */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	if ((uint64_t)((const unsigned char *)record - base) <
+	    __atomic_load_n(&sent, __ATOMIC_RELAXED))
+		trace_again(record);
+}
+
+/* Under the token. */
+static void dump(enum reason reason)
+{
+	uint64_t began = now(CLOCK_MONOTONIC);
+	struct trace_dump_begin begin = {.dump = ++dumps, .reason = reason};
+	struct trace_dump_end end = {.dump = dumps};
+	uint64_t took;
+
+	/* First: whoever finds the session stopped from here on makes the next dump a first one. */
+	__atomic_store_n(&recording, RECORDING_DUMPED, __ATOMIC_RELAXED);
+	__atomic_store_n(&next_ns, UINT64_MAX, __ATOMIC_RELAXED);
+	trace_send(TRACE_DUMP_BEGIN, &begin);
+	dump_events = 0;
+	dump_start();
+	send_records(0);
+	dump_coverage();
+	set_send_all();
+	send_allocations();
+	end.events = dump_events;
+	trace_send(TRACE_DUMP_END, &end);
+	took = (now(CLOCK_MONOTONIC) - began) * DUMP_SHARE;
+	began += took > DUMP_EVERY_NS ? took : DUMP_EVERY_NS;
+	/* Not over a zero: something did not fit meanwhile and wants the next dump at once. */
+	took = UINT64_MAX;
+	__atomic_compare_exchange_n(&next_ns, &took, began, false, __ATOMIC_RELAXED,
+				    __ATOMIC_RELAXED);
+}
+
+static bool take_token(void)
+{
+	if (__atomic_exchange_n(&token, true, __ATOMIC_ACQUIRE))
+		return false;
+	has_token = true;
+	return true;
+}
+
+static void give_token(void)
+{
+	has_token = false;
+	/* Pairs with the acquire in take_token(). */
+	__atomic_store_n(&token, false, __ATOMIC_RELEASE);
+}
+
+/*
+ * All that should be in the trace before an event of now. Nobody waits for another thread here. A
+ * thread that is cancelled (a tracer that blocks may be a place for that) keeps the token for good, so
+ * cancellation waits until it is given back.
+ */
+static void __attribute__((cold, noinline)) send_definitions(uint64_t now_ns)
+{
+	int cancel_state;
+
+	if (!emit_is_open() || !take_token())
+		return;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+	if (!trace_emitters[TRACE_DUMP_BEGIN].is_enabled()) {
+		__atomic_store_n(&sent, file_used(), __ATOMIC_RELAXED);
+		__atomic_store_n(&next_ns, now(CLOCK_MONOTONIC) + DUMP_EVERY_NS, __ATOMIC_RELAXED);
+		__atomic_store_n(&recording, RECORDING_BARE, __ATOMIC_RELAXED);
+	} else if (__atomic_load_n(&recording, __ATOMIC_RELAXED) != RECORDING_DUMPED) {
+		dump(REASON_FIRST);
+	} else if (now_ns >= __atomic_load_n(&next_ns, __ATOMIC_RELAXED)) {
+		dump(REASON_TIME);
+	} else {
+		send_records(__atomic_load_n(&sent, __ATOMIC_RELAXED));
+		send_again();
+	}
+	give_token();
+	pthread_setcancelstate(cancel_state, NULL);
+}
+
+static inline void prepare(uint64_t now_ns)
+{
+	if (__builtin_expect(!__atomic_load_n(&recording, __ATOMIC_RELAXED) ||
+				     now_ns >= __atomic_load_n(&next_ns, __ATOMIC_RELAXED) ||
+				     file_used() != __atomic_load_n(&sent, __ATOMIC_RELAXED) ||
+				     __atomic_load_n(&any_again, __ATOMIC_RELAXED),
+			     0))
+		send_definitions(now_ns);
+}
+
+/* The emitter of an event that a session records; NULL: none does. */
+static inline const struct trace_emitter *emitter_of(enum trace_event event)
+{
+	/* Pairs with the release store in load_provider(). */
+	const struct trace_emitter *emitters = __atomic_load_n(&trace_emitters, __ATOMIC_ACQUIRE);
+
+	if (!emitters)
+		return NULL;
+	if (__builtin_expect(emitters[event].is_enabled(), 1))
+		return &emitters[event];
+	if (__atomic_load_n(&recording, __ATOMIC_RELAXED) == RECORDING_DUMPED &&
+	    !emitters[TRACE_DUMP_BEGIN].is_enabled())
+		__atomic_store_n(&recording, RECORDING_NOTHING, __ATOMIC_RELAXED);
+	return NULL;
+}
+
+void trace_wait(const struct emit_finding *finding, uint32_t wait, const uint32_t *candidates,
+		uint32_t count)
+{
+	const struct trace_emitter *emitter = emitter_of(TRACE_WAIT);
+	int saved_errno = errno;
+	struct trace_wait event;
+
+	if (!emitter)
+		return;
+	prepare(finding->returned_ns);
+	event.wait = wait;
+	event.candidates = count > 1 ? set_of(candidates, count) : count ? candidates[0] : 0;
+	event.stream = finding->stream;
+	event.bytes = finding->bytes;
+	event.blocked_ns = finding->blocked_ns;
+	event.call_ns = finding->call_ns;
+	emitter->emit(&event);
+	errno = saved_errno;
+}
+
+void emit_trace(enum trace_event event, const void *payload)
+{
+	const struct trace_emitter *emitter = emitter_of(event);
+	int saved_errno = errno;
+
+	if (!emitter)
+		return;
+	prepare(now(CLOCK_MONOTONIC_COARSE));
+	emitter->emit(payload);
+	errno = saved_errno;
+}
+
+bool emit_traces_full(void)
+{
+	return config.trace == CONFIG_TRACE_FULL && config.lttng && config.lttng[0] &&
+	       __atomic_load_n(&loading, __ATOMIC_RELAXED) != LOADING_FAILED;
+}
+
+/* From the provider's destructor. A child that never opened a file of its own has nothing to say. */
+static void at_end(void)
+{
+	const struct record_header *header = file_base();
+	int saved_errno = errno;
+	int patience = END_PATIENCE;
+	struct trace_process_end event;
+
+	if (!trace_is_loaded() || !emit_is_open() || header->pid != (uint32_t)getpid() ||
+	    provider->process() != header->pid)
+		return;
+	while (!take_token() && patience-- > 0)
+		clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){.tv_nsec = 1000000}, NULL);
+	if (patience >= 0 && trace_emitters[TRACE_DUMP_END].is_enabled())
+		dump(REASON_END);
+	/* The token stays: nobody sends definitions behind the last ones. */
+	event.end_ns = now(CLOCK_MONOTONIC);
+	event.dropped = __atomic_load_n(&header->dropped, __ATOMIC_RELAXED);
+	trace_send(TRACE_PROCESS_END, &event);
+	errno = saved_errno;
+}
+
+static void fail(const char *why)
+{
+	char text[400];
+
+	snprintf(text, sizeof(text), "no trace: %.300s", why);
+	emit_note(NOTE_CONFIG, text);
+}
+
+static bool load_provider(void)
+{
+	const struct trace_provider *found;
+	const char *why;
+	void *library;
+
+	library = dlopen(config.lttng, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+	if (!library) {
+		why = dlerror();
+		fail(why ? why : "the provider cannot be opened");
+		return false;
+	}
+	found = dlsym(library, TRACE_PROVIDER_SYMBOL);
+	if (!found || found->magic != TRACE_PROVIDER_MAGIC) {
+		dlerror();
+		fail("SLIPSTREAM_LTTNG is no provider of slipstream");
+		return false;
+	}
+	if (found->schema != TRACE_SCHEMA || found->event_count != TRACE_EVENT_COUNT) {
+		fail("the provider is of another build than this library");
+		return false;
+	}
+	provider = found;
+	found->at_end(at_end);
+	/* Pairs with the acquire loads: who sees the emitters sees provider and allocations. */
+	__atomic_store_n(&trace_emitters, found->emitters, __ATOMIC_RELEASE);
+	return true;
+}
+
+void trace_opened(void)
+{
+	const struct trace_emitter *emitters = __atomic_load_n(&trace_emitters, __ATOMIC_ACQUIRE);
+
+	if (emitters && emitters[TRACE_DEF_PROCESS].is_enabled())
+		send_definitions(0);
+}
+
+void emit_trace_start(emit_allocations *allocations)
+{
+	int expected = LOADING_NONE;
+	int saved_errno = errno;
+
+	if (!config.lttng || !config.lttng[0] ||
+	    !__atomic_compare_exchange_n(&loading, &expected, LOADING_RUNNING, false,
+					 __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		return;
+	open_allocations = allocations;
+	__atomic_store_n(&loading, load_provider() ? LOADING_DONE : LOADING_FAILED,
+			 __ATOMIC_RELAXED);
+	trace_opened();
+	errno = saved_errno;
+}
+
+void trace_forked(void)
+{
+	uint32_t i;
+
+	__atomic_store_n(&token, false, __ATOMIC_RELAXED);
+	__atomic_store_n(&sent, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&recording, RECORDING_NOTHING, __ATOMIC_RELAXED);
+	__atomic_store_n(&any_again, false, __ATOMIC_RELAXED);
+	for (i = 0; i < AGAIN_MAX; i++)
+		__atomic_store_n(&again[i], NO_RECORD, __ATOMIC_RELAXED);
+	dumps = 0;
+	set_clear();
+	if (__atomic_load_n(&loading, __ATOMIC_RELAXED) == LOADING_RUNNING)
+		__atomic_store_n(&loading, LOADING_FAILED, __ATOMIC_RELAXED);
+	if (trace_is_loaded() && provider->process() != (uint32_t)getpid()) {
+		__atomic_store_n(&trace_emitters, NULL, __ATOMIC_RELAXED);
+		__atomic_store_n(&loading, LOADING_FAILED, __ATOMIC_RELAXED);
+		emit_note(NOTE_PASS_THROUGH, "no trace: forked where the tracer did not see it");
+	}
+}
