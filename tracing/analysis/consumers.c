@@ -4,6 +4,9 @@
 
 #include <stddef.h>
 
+#include "tracing/analysis/timeline.h"
+
 const struct consumer_type consumer_types[] = {
+	{"timeline", timeline_create},
 	{NULL, NULL},
 };

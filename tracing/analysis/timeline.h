@@ -12,15 +12,9 @@
 #ifndef SLIPSTREAM_TRACING_TIMELINE_H
 #define SLIPSTREAM_TRACING_TIMELINE_H
 
-#include <stdio.h>
+struct consumer;
 
-#include "tracing/analysis/consumer.h"
-
-extern const struct consumer_ops timeline_ops; /* its consumer is a struct timeline */
-
-struct timeline;
-
-/* Writes to `out`, which stays the caller's and must be open until finish. */
-struct timeline *timeline_new(FILE *out);
+/* For the table of consumers (consumers.h), whose rules hold. An existing file is overwritten. */
+int timeline_create(const char *path, struct consumer *ret_consumer, char **reterr_text);
 
 #endif

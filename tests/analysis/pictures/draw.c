@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Draws a golden trace: `draw TRACE NAME=FILE...` gives the lines of TRACE to the consumers named (timeline,
+ * html, ...), without babeltrace2. The tests beside it look at the files. Exit status 1: an error, in one line.
+ */
+#include <errno.h>
+#include <inttypes.h>
+
+#include "memory.h"
+#include "tracing/analysis/consumers.h"
+#include "tracing/analysis/table.h"
+#include "tracing/analysis/text_parse.h"
+
+#define CONSUMERS_MAX 8
+
+static struct consumer consumers[CONSUMERS_MAX];
+static size_t consumer_count;
+
+static int fail(const char *text)
+{
+	(void)fprintf(stderr, "draw: %s\n", text ? text : "failed");
+	return 1;
+}
+
+static int add_consumer(const char *argument)
+{
+	const char *equals = strchr(argument, '=');
+	char *text = NULL;
+
+	for (const struct consumer_type *type = consumer_types; type->name && equals; type++)
+		if (!strncmp(type->name, argument, (size_t)(equals - argument)) &&
+		    strlen(type->name) == (size_t)(equals - argument) &&
+		    consumer_count < CONSUMERS_MAX)
+			return type->create(equals + 1, &consumers[consumer_count++], &text)
+				       ? fail(text)
+				       : 0;
+	return fail("no such consumer");
+}
+
+/* Processes by host and pid, as the reader tells them apart. */
+static uint32_t process_of(struct model *model, const struct text_line *line)
+{
+	for (uint32_t i = 0; i < model_process_count(model); i++) {
+		const struct model_process *process = model_process(model, i);
+
+		if (process->pid == line->pid && !strcmp(process->host, line->host))
+			return i;
+	}
+	return model_add_process(model, line->host, line->pid);
+}
+
+static int take(struct model *model, const struct text_line *line, struct analysis_end *end)
+{
+	struct analysis_event event = {.id = line->event,
+				       .thread = line->thread,
+				       .ns = line->ns,
+				       .payload = &line->payload};
+	char *text = NULL;
+
+	if (line->kind == TEXT_DISCARDED)
+		end->discarded += line->count;
+	if (line->kind != TEXT_EVENT)
+		return 0;
+	event.process = process_of(model, line);
+	model_take(model, event.process, event.id, &line->payload);
+	if (!end->events++)
+		end->begin_ns = line->ns;
+	end->end_ns = line->ns;
+	for (size_t i = 0; i < consumer_count; i++)
+		if (consumers[i].ops->event(consumers[i].state, model, &event, &text))
+			return fail(text);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct analysis_end end = {0};
+	struct text_parser *parser;
+	struct model *model = model_new();
+	struct text_line line;
+	char *text = NULL;
+	int status = 0, found = 0;
+	FILE *file = argc > 1 ? fopen(argv[1], "re") : NULL;
+
+	if (!file)
+		return fail("usage: draw TRACE NAME=FILE...");
+	for (int i = 2; i < argc; i++)
+		if (add_consumer(argv[i]))
+			return 1;
+	parser = text_parser_new(argv[1], file);
+	while (!status && (found = text_parser_next(parser, &line, &text)) > 0)
+		status = take(model, &line, &end);
+	if (found < 0)
+		status = fail(text);
+	for (size_t i = 0; i < consumer_count; i++) {
+		if (consumers[i].ops->finish(consumers[i].state, model, &end, &text))
+			status = fail(text);
+		consumers[i].ops->free(consumers[i].state);
+	}
+	text_parser_free(parser);
+	model_free(model);
+	return status;
+}
