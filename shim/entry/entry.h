@@ -22,6 +22,7 @@
 #include "call.h"
 #include "catalogue/catalogue.h"
 #include "clock.h"
+#include "counter.h"
 #include "driver/driver.h"
 #include "emit/emit.h"
 #include "entry/operands.h"
@@ -92,17 +93,6 @@ int entry_function(const char *name) ENTRY_HIDDEN;
  */
 void *entry_substitute(void *address, const char *name) ENTRY_HIDDEN;
 
-/* Adds one to a counter that only this thread writes; others may read it at any time. */
-static inline void entry_add(uint64_t *counter)
-{
-#if defined(__x86_64__)
-	/* One instruction, so that what a signal handler counts there is not lost. */
-	__asm__ volatile("incq %0" : "+m"(*counter) : : "cc");
-#else
-	__atomic_store_n(counter, __atomic_load_n(counter, __ATOMIC_RELAXED) + 1, __ATOMIC_RELAXED);
-#endif
-}
-
 /*
  * Counts one call of this thread. True: go through the rooms; false: pass straight to the driver.
  */
@@ -112,7 +102,7 @@ static inline bool entry_count(uint32_t function)
 	const uint64_t *page = __atomic_load_n(&entry_page, __ATOMIC_RELAXED);
 
 	if (entry_likely(thread->generation == __atomic_load_n(page, __ATOMIC_RELAXED))) {
-		entry_add(&thread->counters[function]);
+		counter_add(&thread->counters[function]);
 		return thread->hold == 0;
 	}
 	return entry_slow(function);

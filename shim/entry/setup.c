@@ -33,6 +33,8 @@ static uint32_t
 static void child_without_wipe(void)
 {
 	__atomic_store_n(&plain_word, 0, __ATOMIC_RELAXED);
+	for (int i = LAUNCH_ALWAYS; i <= LAUNCH_TURN; i++)
+		__atomic_store_n(&launch_stamps.stamp[i], 0, __ATOMIC_RELAXED);
 }
 
 static void make_page(void)
@@ -41,7 +43,8 @@ static void make_page(void)
 			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (page != MAP_FAILED &&
-	    madvise(page, (size_t)sysconf(_SC_PAGESIZE), MADV_WIPEONFORK) == 0) {
+	    madvise(page, (size_t)sysconf(_SC_PAGESIZE), MADV_WIPEONFORK) == 0 &&
+	    madvise(&launch_stamps, sizeof(launch_stamps), MADV_WIPEONFORK) == 0) {
 		own_page = page;
 	} else {
 		if (page != MAP_FAILED)
@@ -51,6 +54,7 @@ static void make_page(void)
 		emit_note(NOTE_PASS_THROUGH, "no wipe-on-fork pages: bare clone() is not noticed");
 	}
 	__atomic_store_n(own_page, 1, __ATOMIC_RELAXED);
+	state_launch_begin();
 	/* Pairs with the load in entry_count(), which goes on through the pointer it reads. */
 	__atomic_store_n(&entry_page, own_page, __ATOMIC_RELEASE);
 }

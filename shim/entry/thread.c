@@ -78,6 +78,7 @@ static void thread_exit(void *data)
 	thread->generation = ENTRY_NO_GENERATION;
 	thread->gone = 1;
 	thread->counters = NULL;
+	state_launch_forget();
 	if (!mine) /* a block in a file of our parent, if any */
 		return;
 	if (thread->hold == 0)

@@ -33,6 +33,7 @@ void state_capture_begun(struct call *call, CUstream handle, CUstreamCaptureMode
 	sequence = (STATE_LOAD(&stream->capture_sequence) + 1) | 1;
 	STATE_STORE(&stream->capture_sequence, sequence);
 	STATE_STORE(&stream->capture, (uint64_t)stream->index << 32 | sequence);
+	launch_forget_all();
 }
 
 void state_capture_ended(struct call *call, CUstream handle)

@@ -179,6 +179,7 @@ void state_context_created(struct call *call, CUcontext handle)
 static void retire(struct state_context *context)
 {
 	stream_retire_context(context);
+	launch_forget_all();
 	STATE_STORE(&context->handle, 0);
 	__atomic_store_n(&context->id, 0, __ATOMIC_RELEASE);
 }

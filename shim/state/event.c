@@ -198,6 +198,7 @@ void state_event_waited(struct call *call, CUevent handle)
 	capture = STATE_LOAD(&event->capture);
 	if (capture && capture_is_active(capture)) {
 		STATE_STORE(&call->stream->capture, capture);
+		launch_forget_all();
 		call->flags |= CALL_CAPTURED; /* this wait is the first operation in it */
 	}
 }

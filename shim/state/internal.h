@@ -38,32 +38,11 @@
 #include "call.h"
 #include "emit/arena.h"
 #include "emit/lock.h"
+#include "state/launch.h"
+#include "state/stream.h"
 
 #define STREAM_MAX   16384
 #define STREAM_WORDS (STREAM_MAX / 64)
-
-struct state_stream {
-	/* One cache line for launches (launch.c). */
-	uint64_t handle;   /* 0: none (legacy, per-thread, destroyed) */
-	uint64_t launcher; /* the thread that counts its plain launches in `launched`; 0 none */
-	uint64_t launched;
-	uint64_t submitted; /* all other operations; stream_submitted() is the number of both */
-	uint64_t completed;
-	uint64_t youngest; /* operation << 32 | string id */
-	uint64_t capture;  /* capture it is part of (capture.c); 0 none */
-	uint32_t kind;     /* enum stream_kind */
-	uint32_t index;    /* bit in the lists; number in reports less one; constant */
-
-	struct state_context *context;
-	uint64_t joined;        /* the legacy stream is ordered behind this stream up to here ... */
-	uint64_t joined_by;     /* ... from its own operation with this number on */
-	uint64_t legacy_joined; /* this stream is ordered behind the legacy stream up to here ... */
-	uint64_t legacy_at;     /* ... from its own operation with this number on */
-	uint32_t joining;
-	uint32_t capture_sequence; /* odd: this stream began a capture that goes on (capture.c) */
-	uint64_t owner;            /* serial of the thread of a per-thread stream */
-	struct state_stream *next; /* in the list of entries to take over; under LOCK_STATE */
-} __attribute__((aligned(64)));
 
 struct state_context {
 	uint64_t id;     /* cuCtxGetId; stored last (release), read first (acquire) */
@@ -81,13 +60,6 @@ struct state_context {
 #define THREAD_KERNELS   64
 struct state_thread {
 	uint64_t serial; /* from 1; 0: none yet */
-	/* launch.c; with the context, in one cache line */
-	uint64_t launch_left;  /* clock ticks when the last plain launch that was timed returned */
-	uint32_t launch_tight; /* plain launches in a row, each soon after the one before */
-	uint32_t launch_untimed; /* launches since launch_left, not timed */
-	uint32_t launch_trust;   /* how many may still go without asking for the context */
-	struct state_stream
-		*launch_legacy; /* the legacy stream of the context that was asked for */
 	uint64_t context_key;
 	struct state_context *context;
 	struct thread_stream {
@@ -271,5 +243,12 @@ bool capture_is_active(uint64_t capture);
 
 /* launch.c: this thread is done with the stream. */
 void launch_release(struct state_stream *stream);
+/*
+ * What remembered launches rely on has changed: none of any thread is good any more. After the change, which they then see.
+ */
+void launch_forget_all(void);
+/* The stream got an operation: from now on launches of the other side of legacy order have something to join. */
+void launch_turn(const struct state_stream *stream);
+void launch_clear(void);
 
 #endif

@@ -81,6 +81,7 @@ static void set_name(uint64_t handle, uint32_t name)
 			STATE_STORE(&kernel->launched, 0);
 		STATE_STORE(&kernel->name, name);
 		STATE_STORE(&kernel->unloads, seen);
+		launch_forget_all();
 	}
 }
 

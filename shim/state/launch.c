@@ -4,7 +4,8 @@
  * way (state_before) fills: whatever is not in them is not plain.
  *
  * What the short way leaves out is knowledge, never truth: a legacy launch that joins nothing new and a blocking stream's
- * launch with no new legacy work before it draw no conclusion in order.c either.
+ * launch with no new legacy work before it draw no conclusion in order.c either. A launch that another thread's operation overtakes
+ * between its look and its memo is one conclusion less.
  *
  * Counting without a locked instruction. A stream's first thread that launches in a row claims it (`launcher`) and counts its own
  * launches in `launched`, which nobody else writes. Others use `submitted`, with a locked add. A launcher does not look whether its
@@ -21,10 +22,23 @@
 #include "state/internal.h"
 #include "state/state.h"
 
+#include <string.h>
+
 /* Words of the list of unjoined streams that a launch looks through; more is the long way's business. */
 #define WORDS_MAX 4
-/* Below it no queue is full: what the rule queue-full asks for (rules.yaml, BACKLOG). */
-#define LAUNCH_SHORT_QUEUE 500
+/* Of a memo that is being written: no stamp is ever this. */
+#define NO_STAMP UINT64_MAX
+
+_Static_assert(sizeof(struct launch_memo) == 64, "a memo is one cache line");
+_Static_assert(sizeof(struct launch_row) == 64, "a row is one cache line");
+
+__thread struct launch_thread launch_thread __attribute__((tls_model("initial-exec"), aligned(64)));
+struct launch_stamps launch_stamps __attribute__((aligned(LAUNCH_PAGE))) = {{0}};
+
+/* Stamps given so far: each is another one, in a forked child too. */
+static uint64_t stamps;
+/* Whose turn it is: 1 the legacy streams', 0 the blocking ones'. Any thread; a lost change is one memo less or one conclusion less. */
+static uint32_t legacy_turn;
 
 /* state_launch_limits() */
 static uint64_t quick, plain;
@@ -82,17 +96,18 @@ static void tidy_unjoined(void)
 }
 
 /* The legacy stream of the thread's current context; NULL: none, or more streams than the short way looks through. */
-static struct state_stream *current_legacy(struct state_thread *thread)
+static struct state_stream *current_legacy(void)
 {
+	struct launch_row *row = &launch_thread.row;
 	struct state_context *context;
 
 	context = context_current();
+	if (row->legacy && (!context || row->legacy != context->legacy))
+		state_launch_forget();
 	if (!context || stream_count() > WORDS_MAX * 64)
 		return NULL;
-	thread->launch_legacy = context->legacy;
-	if (thread->launch_tight == LAUNCH_TIGHT)
-		thread->launch_trust = LAUNCH_ROW - 1;
 	tidy_unjoined();
+	row->legacy = context->legacy;
 	return context->legacy;
 }
 
@@ -155,56 +170,44 @@ static inline uint64_t operation_of(const struct state_kernel *kernel)
 	return (uint64_t)OPERATION_KERNEL << 32 | STATE_LOAD(&kernel->name);
 }
 
-uint64_t *state_launch_untimed(CUstream handle, CUfunction function, bool per_thread)
+static bool is_untimed(const struct launch_row *row)
 {
-	struct state_thread *thread = &state_thread;
-	const struct state_kernel *kernel;
-	struct state_stream *stream;
+	return row->given != row->left;
+}
 
-	if (thread->launch_tight < LAUNCH_TIGHT || thread->launch_untimed >= LAUNCH_ROW - 1)
-		return NULL;
-	kernel = known_kernel(thread, function);
-	if (!kernel)
-		return NULL;
-	if ((uintptr_t)handle > 2) {
-		stream = known_stream(thread, handle);
-		if (!stream)
-			return NULL;
-	} else {
-		if (!is_legacy_handle(handle, per_thread) || !thread->launch_trust)
-			return NULL;
-		stream = thread->launch_legacy;
-		thread->launch_trust--;
-	}
-	if (STATE_LOAD(&stream->launcher) != own_name() || !is_short_queue(stream) ||
-	    !has_nothing_to_join(stream))
-		return NULL;
-	thread->launch_untimed++;
-	/* A moment early: before the launch it says what comes next. */
-	STATE_STORE(&stream->youngest, operation_of(kernel));
-	return &stream->launched;
+static uint64_t stamp_now(enum launch_watch watched)
+{
+	/* Pairs with the release store in change(): who sees the stamp sees what changed before it. */
+	return __atomic_load_n(&launch_stamps.stamp[watched], __ATOMIC_ACQUIRE);
 }
 
 bool state_launch_is_plain(CUstream handle, CUfunction function, bool per_thread,
 			   struct state_launch *ret_launch)
 {
 	struct state_thread *thread = &state_thread;
-	const struct state_kernel *kernel = known_kernel(thread, function);
+	struct launch_row *row = &launch_thread.row;
+	const struct state_kernel *kernel;
 	struct state_stream *stream;
+	uint64_t always = stamp_now(LAUNCH_ALWAYS), turn = stamp_now(LAUNCH_TURN);
 
+	kernel = STATE_LOAD(&plain) ? known_kernel(thread, function) : NULL;
 	if (!kernel)
 		return false;
 	if ((uintptr_t)handle > 2)
 		stream = known_stream(thread, handle);
 	else
-		stream = is_legacy_handle(handle, per_thread) ? current_legacy(thread) : NULL;
+		stream = is_legacy_handle(handle, per_thread) ? current_legacy() : NULL;
 	if (!stream || !has_nothing_to_join(stream))
 		return false;
+	ret_launch->handle = handle;
+	ret_launch->function = function;
 	ret_launch->youngest = operation_of(kernel);
 	ret_launch->stream = stream;
-	/* The last of a row; what comes before it had the untimed way. */
-	ret_launch->clock = thread->launch_tight == LAUNCH_TIGHT && thread->launch_untimed &&
-					    is_short_queue(stream)
+	ret_launch->watched =
+		stream_kind(stream) == STREAM_NON_BLOCKING ? LAUNCH_ALWAYS : LAUNCH_TURN;
+	ret_launch->stamp = ret_launch->watched == LAUNCH_ALWAYS ? always : turn;
+	/* The last of a row; what comes before it was not timed. */
+	ret_launch->clock = row->tight == LAUNCH_TIGHT && is_untimed(row) && is_short_queue(stream)
 				    ? LAUNCH_READ_LEFT
 				    : LAUNCH_READ_BOTH;
 	return true;
@@ -223,77 +226,183 @@ static __attribute__((noinline)) void count_and_claim(const struct state_launch 
 	(void)order_number(stream, launch->youngest);
 }
 
-/* The launches since launch_left are behind us. False: together they took as long as a finding. */
-static bool settle_row(struct state_thread *thread, uint64_t now)
+static void end_row(struct launch_row *row)
 {
-	if (!thread->launch_untimed)
+	/* `left` first: a signal handler in between finds no row. */
+	row->left = 0;
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	row->given = 0;
+}
+
+/* Launches of the legacy stream that are remembered must still be of the thread's context. */
+static void begin_row(struct launch_row *row, const struct state_stream *stream)
+{
+	if (row->legacy && stream_kind(stream) != STREAM_LEGACY)
+		(void)current_legacy();
+	row->given = LAUNCH_ROW - 1;
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	row->left = LAUNCH_ROW - 1;
+}
+
+/* The launches since row->returned are behind us. False: together they took as long as a finding. */
+static bool settle_row(struct launch_row *row, uint64_t now)
+{
+	if (!is_untimed(row))
 		return true;
-	thread->launch_untimed = 0;
-	if (now - thread->launch_left < STATE_LOAD(&plain))
+	end_row(row);
+	if (now - row->returned < STATE_LOAD(&plain))
 		return true;
 	emit_note(NOTE_UNTIMED, "launches in a row with a pause in it");
 	return false;
 }
 
-static void end_habit(struct state_thread *thread)
+static void end_habit(struct launch_row *row)
 {
-	thread->launch_tight = 0;
-	thread->launch_trust = 0;
+	row->tight = 0;
+	end_row(row);
 }
 
 /* False: it took long. */
 static __attribute__((noinline)) bool look_at_clock(const struct state_launch *launch,
 						    uint64_t entered, uint64_t left)
 {
-	struct state_thread *thread = &state_thread;
-	bool is_row = settle_row(thread, launch->clock == LAUNCH_READ_BOTH ? entered : left);
-	bool is_soon = left - thread->launch_left < STATE_LOAD(&plain) / LAUNCH_ROW;
+	struct launch_row *row = &launch_thread.row;
+	bool is_row = settle_row(row, launch->clock == LAUNCH_READ_BOTH ? entered : left);
+	bool is_soon = left - row->returned < STATE_LOAD(&plain) / LAUNCH_ROW;
 
-	thread->launch_left = left;
-	if (launch->clock == LAUNCH_READ_LEFT) {
-		if (!is_row)
-			end_habit(thread);
-		return true;
-	}
-	if (!is_row || !is_soon)
-		end_habit(thread);
-	else if (thread->launch_tight < LAUNCH_TIGHT)
-		thread->launch_tight++;
-	return left - entered < STATE_LOAD(&quick);
+	row->returned = left;
+	if (!is_row || (launch->clock == LAUNCH_READ_BOTH && !is_soon))
+		end_habit(row);
+	else if (row->tight >= LAUNCH_TIGHT || ++row->tight == LAUNCH_TIGHT)
+		begin_row(row, launch->stream);
+	return launch->clock == LAUNCH_READ_LEFT || left - entered < STATE_LOAD(&quick);
 }
 
 bool state_launch_done(const struct state_launch *launch, uint64_t entered, uint64_t left)
 {
 	struct state_stream *stream = launch->stream;
 
-	/* The one that reads the clock for the row is of the row. */
-	state_thread.launch_untimed += launch->clock == LAUNCH_READ_LEFT;
 	if (!look_at_clock(launch, entered, left))
 		return false;
 	if (__builtin_expect(STATE_LOAD(&stream->launcher) == own_name(), 1)) {
 		STATE_STORE(&stream->youngest, launch->youngest);
-		STATE_STORE(&stream->launched, STATE_LOAD(&stream->launched) + 1);
+		counter_add(&stream->launched);
 	} else {
-		count_and_claim(launch, state_thread.launch_tight == LAUNCH_TIGHT);
+		count_and_claim(launch, launch_thread.row.tight == LAUNCH_TIGHT);
 	}
+	launch_turn(stream);
 	return true;
+}
+
+/* Where to write down the launch: over itself, over what is good no more, or by turns over one of the two. */
+static struct launch_memo *place_for(const struct state_launch *launch, uint32_t number)
+{
+	struct launch_memo *memos = launch_memos_of(launch->handle, launch->function);
+	int i;
+
+	for (i = 0; i < 2; i++)
+		if (launch_memo_fits(&memos[i], number, launch->handle, launch->function))
+			return &memos[i];
+	for (i = 0; i < 2; i++)
+		if (STATE_LOAD(&memos[i].stamp) != stamp_now(memos[i].watched))
+			return &memos[i];
+	return &memos[launch_thread.row.victim++ & 1];
+}
+
+void state_launch_remember(const struct state_launch *launch, uint32_t number, uint64_t *calls,
+			   void (*real)(void))
+{
+	struct launch_memo *memo;
+
+	/* Stamp 0: a child that was just forked; its first call will clear all this. */
+	if (!launch->stamp || launch_thread.row.tight < LAUNCH_TIGHT ||
+	    STATE_LOAD(&launch->stream->launcher) != own_name())
+		return;
+	memo = place_for(launch, number);
+	/* Pairs with the fence below, for this thread's signal handlers. */
+	STATE_STORE(&memo->stamp, NO_STAMP);
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	*memo = (struct launch_memo){
+		.number = number,
+		.watched = launch->watched,
+		.function = launch->function,
+		.handle = launch->handle,
+		.stamp = NO_STAMP,
+		.stream = launch->stream,
+		.calls = calls,
+		.real = real,
+		.youngest = launch->youngest,
+	};
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	STATE_STORE(&memo->stamp, launch->stamp);
 }
 
 void state_launch_end_row(void)
 {
-	struct state_thread *thread = &state_thread;
+	struct launch_row *row = &launch_thread.row;
 
-	if (!thread->launch_tight)
+	if (!row->tight)
 		return;
-	if (thread->launch_untimed)
-		(void)settle_row(thread, clock_ticks());
-	end_habit(thread);
+	if (is_untimed(row))
+		(void)settle_row(row, clock_ticks());
+	end_habit(row);
+}
+
+void state_launch_forget(void)
+{
+	struct launch_row *row = &launch_thread.row;
+	uint32_t i;
+
+	end_row(row);
+	row->legacy = NULL;
+	for (i = 0; i < LAUNCH_MEMOS; i++)
+		STATE_STORE(&launch_thread.memos[i].stamp, NO_STAMP);
+}
+
+static void change(enum launch_watch watched)
+{
+	uint64_t stamp = __atomic_add_fetch(&stamps, 1, __ATOMIC_RELAXED);
+
+	/* Pairs with the acquire load in stamp_now(). */
+	__atomic_store_n(&launch_stamps.stamp[watched], stamp, __ATOMIC_RELEASE);
+}
+
+void state_launch_begin(void)
+{
+	launch_forget_all();
+}
+
+void launch_forget_all(void)
+{
+	change(LAUNCH_ALWAYS);
+	change(LAUNCH_TURN);
+}
+
+void launch_turn(const struct state_stream *stream)
+{
+	enum stream_kind kind = stream_kind(stream);
+	uint32_t turn = kind == STREAM_LEGACY;
+
+	if (kind == STREAM_NON_BLOCKING || STATE_LOAD(&legacy_turn) == turn)
+		return;
+	STATE_STORE(&legacy_turn, turn);
+	change(LAUNCH_TURN);
+}
+
+void launch_clear(void)
+{
+	memset(&launch_thread, 0, sizeof(launch_thread));
+	launch_forget_all();
 }
 
 void launch_release(struct state_stream *stream)
 {
 	uint64_t own = own_name();
 
+	if (STATE_LOAD(&stream->launcher) != own)
+		return;
+	/* No launch that is remembered may count on it any more. */
+	state_launch_forget();
 	(void)__atomic_compare_exchange_n(&stream->launcher, &own, 0, false, __ATOMIC_RELEASE,
 					  __ATOMIC_RELAXED);
 }

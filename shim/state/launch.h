@@ -3,7 +3,8 @@
  * Launch: the short way of a kernel launch that has nothing to say. Programs launch far more often
  * than they do anything else, and a launch may cost at most 1 % more: 30 ns on an H200, where a
  * clock reading right after a launch costs 40 (it waits for what the launch left unfinished), a
- * locked instruction there about 20, and each cache line that is touched 5 to 10.
+ * locked instruction there about 20, and each cache line that is touched 5 to 10: the driver has
+ * thrown everything out of the nearest cache since the last launch.
  *
  * Most launches are plain: a stream and a function this thread used before, no capture, nothing to
  * join. For these the wrapper makes no struct call; it asks here before the launch and tells here
@@ -17,6 +18,19 @@
  * known whether a launch or the program took the time: that is counted (NOTE_UNTIMED), and the next
  * launches are timed one by one.
  *
+ * Memory. A launch of a row is remembered (struct launch_memo): the same function into the same
+ * stream under the same name needs nothing but that one cache line, the row's, the stream's, the
+ * counter's and a stamp, which changes when anything that made the launch plain may have changed.
+ * There are two stamps. LAUNCH_ALWAYS: a stream is destroyed or captures, a function's name
+ * changes, a context ends. LAUNCH_TURN: also each time that work of the legacy stream follows work
+ * of blocking streams or the other way round, since the next launch of the other side then has
+ * something to join; launches on the legacy stream and on blocking ones watch this one.
+ *
+ * Who writes, who reads:
+ *	launch_thread	its own thread (and its signal handlers, which find a memo whole or not at all)
+ *	launch_stamps	whoever changes something; read by every launch. The kernel wipes the page in
+ *			a forked child: no memo of the parent is good there
+ *
  * Called by the generated wrappers and by state_before(). Any thread; no lock, no allocation.
  */
 #ifndef SLIPSTREAM_STATE_LAUNCH_H
@@ -27,12 +41,100 @@
 
 #include <cuda.h>
 
+#include "counter.h"
+#include "state/stream.h"
+
 /* Launches soon after each other until they count as a row. */
 #define LAUNCH_TIGHT 4
 /* Launches of a row for one reading of the clock; at 3 us each they take a fifth of what has to be proved. */
 #define LAUNCH_ROW 64
+/* Below it no queue is full: what the rule queue-full asks for (rules.yaml, BACKLOG). */
+#define LAUNCH_SHORT_QUEUE 500
+#define LAUNCH_MEMOS       32 /* a power of two */
+#define LAUNCH_PAGE        4096
 
-struct state_stream;
+enum launch_watch { LAUNCH_ALWAYS, LAUNCH_TURN };
+
+struct launch_stamps {
+	uint64_t
+		stamp[LAUNCH_PAGE / sizeof(uint64_t)]; /* by enum launch_watch; a page of its own */
+};
+extern struct launch_stamps launch_stamps
+	__attribute__((visibility("hidden"), aligned(LAUNCH_PAGE)));
+
+/* One cache line. */
+struct launch_memo {
+	uint32_t number;  /* enum function_number of the wrapper plus 1; 0: empty */
+	uint32_t watched; /* enum launch_watch */
+	CUfunction function;
+	CUstream handle;
+	uint64_t stamp; /* the launch is plain while launch_stamps.stamp[watched] is this */
+	struct state_stream *stream;
+	uint64_t *calls; /* the thread's counter of the function */
+	void (*real)(void);
+	uint64_t youngest; /* what the stream's youngest operation becomes */
+};
+
+/* One cache line, too. */
+struct launch_row {
+	uint32_t left;     /* launches that may go without a reading of the clock */
+	uint32_t given;    /* `left` when the row began: the difference was not timed */
+	uint32_t tight;    /* plain launches one by one, each soon after the one before */
+	uint64_t returned; /* clock ticks when the last plain launch that was timed returned */
+	/* Of the context that memos of the legacy stream are for; NULL none. */
+	struct state_stream *legacy;
+	uint32_t victim; /* which of two memos is overwritten next */
+} __attribute__((aligned(64)));
+
+struct launch_thread {
+	struct launch_row row;
+	struct launch_memo memos[LAUNCH_MEMOS];
+};
+extern __thread struct launch_thread launch_thread
+	__attribute__((visibility("hidden"), tls_model("initial-exec"), aligned(64)));
+
+/* The first of the two memos that a launch can have. */
+static inline struct launch_memo *launch_memos_of(CUstream stream, CUfunction function)
+{
+	uint64_t f = (uintptr_t)function, s = (uintptr_t)stream;
+
+	return &launch_thread
+			.memos[(f >> 3 ^ f >> 9 ^ f >> 16 ^ s >> 3 ^ s >> 8) & (LAUNCH_MEMOS - 2)];
+}
+
+static inline bool launch_memo_fits(const struct launch_memo *memo, uint32_t number,
+				    CUstream handle, CUfunction function)
+{
+	return memo->function == function && memo->handle == handle && memo->number == number;
+}
+
+/*
+ * Is this launch plain, and one of a row that need not be timed? Then it is counted as a call, and
+ * the caller launches through memo->real and, if that succeeds, adds one to memo->stream->launched.
+ * NULL: the long way, which begins with the next function. `number`: of the wrapper, plus 1.
+ */
+static inline struct launch_memo *state_launch_remembered(uint32_t number, CUstream handle,
+							  CUfunction function)
+{
+	struct launch_memo *memo = launch_memos_of(handle, function);
+	const struct state_stream *stream;
+
+	if (__builtin_expect(!launch_memo_fits(memo, number, handle, function), 0) &&
+	    !launch_memo_fits(++memo, number, handle, function))
+		return NULL;
+	stream = memo->stream;
+	if (memo->stamp != __atomic_load_n(&launch_stamps.stamp[memo->watched], __ATOMIC_RELAXED) ||
+	    !launch_thread.row.left ||
+	    stream->launched + __atomic_load_n(&stream->submitted, __ATOMIC_RELAXED) -
+			    __atomic_load_n(&stream->completed, __ATOMIC_RELAXED) >=
+		    LAUNCH_SHORT_QUEUE)
+		return NULL;
+	launch_thread.row.left--;
+	counter_add(memo->calls);
+	/* A moment early: before the launch it says what comes next. */
+	__atomic_store_n(&memo->stream->youngest, memo->youngest, __ATOMIC_RELAXED);
+	return memo;
+}
 
 enum launch_clock {
 	LAUNCH_READ_BOTH, /* the clock is read before and after the launch */
@@ -40,17 +142,14 @@ enum launch_clock {
 };
 
 struct state_launch {
+	CUstream handle;
+	CUfunction function;
 	struct state_stream *stream;
 	uint64_t youngest; /* what the stream's youngest operation becomes */
+	uint64_t stamp;    /* as it was before anything was looked at */
+	enum launch_watch watched;
 	enum launch_clock clock;
 };
-
-/*
- * Is this launch plain, and one of a row that need not be timed? Then the counter to add one to when
- * the launch has succeeded (only this thread writes it); else NULL, and the wrapper takes the long way,
- * which begins with the next function.
- */
-uint64_t *state_launch_untimed(CUstream stream, CUfunction function, bool per_thread);
 
 /* Is this launch plain? Fills *ret_launch if so. `per_thread`: entered under a _ptsz name. */
 bool state_launch_is_plain(CUstream stream, CUfunction function, bool per_thread,
@@ -62,8 +161,21 @@ bool state_launch_is_plain(CUstream stream, CUfunction function, bool per_thread
  */
 bool state_launch_done(const struct state_launch *launch, uint64_t entered, uint64_t left);
 
+/*
+ * After state_launch_done() said true: the next such launch may be remembered. `number` as above,
+ * `calls` the thread's counter of the function, `real` the driver's function.
+ */
+void state_launch_remember(const struct state_launch *launch, uint32_t number, uint64_t *calls,
+			   void (*real)(void));
+
 /* Another call comes, or the thread's current context may have changed: the row ends here. */
 void state_launch_end_row(void);
+
+/* Called once by entry's set-up, which makes the page of the stamps wipe-on-fork: from now on they are not 0. */
+void state_launch_begin(void);
+
+/* The thread ends, or what its memos point to does. */
+void state_launch_forget(void);
 
 /*
  * Called by sync once it knows the clock's rate: ticks that a launch which has nothing to join can

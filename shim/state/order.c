@@ -167,6 +167,7 @@ void order_submitted(struct call *call)
 	uint64_t number;
 
 	number = order_number(stream, (uint64_t)call->operation << 32 | call->name);
+	launch_turn(stream);
 	call->submission = number;
 	/*
 	 * What was pending was seen after the launch: what is older is not known, so nothing is

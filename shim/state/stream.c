@@ -163,6 +163,7 @@ void stream_retire(struct state_stream *stream)
 	stream->next = NULL;
 	*retired_end = stream;
 	retired_end = &stream->next;
+	launch_forget_all();
 }
 
 void stream_retire_context(struct state_context *context)
@@ -275,9 +276,11 @@ void state_thread_exit(void)
 {
 	struct state_thread *thread = &state_thread;
 	struct state_stream *stream;
+	bool has_launched = launch_thread.row.returned != 0;
 	uint32_t i;
 
-	if ((!thread->serial && !thread->launch_left) || !lock_take(&state_lock))
+	state_launch_forget();
+	if ((!thread->serial && !has_launched) || !lock_take(&state_lock))
 		return;
 	for (i = 0; i < count; i++) {
 		stream = stream_at(i);
@@ -287,6 +290,7 @@ void state_thread_exit(void)
 	}
 	lock_give(&state_lock);
 	memset(thread, 0, sizeof(*thread));
+	memset(&launch_thread, 0, sizeof(launch_thread));
 }
 
 void stream_clear(void)
@@ -297,4 +301,5 @@ void stream_clear(void)
 	retired = NULL;
 	retired_end = &retired;
 	memset(&state_thread, 0, sizeof(state_thread));
+	launch_clear();
 }

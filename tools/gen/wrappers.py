@@ -239,18 +239,16 @@ def end(export):
     return lines + ["\tstate_after(&call, result_);", "\tentry_rooms_leave();", "\treturn result_;", "}", ""]
 
 
-def untimed_launch(export, short):
+def remembered_launch(export, short):
     """The wrapper of a launch: small, since all of it is fetched anew after every launch; the rest is in long_way()."""
     row, prototype, name = export.row, export.prototype, export.name
     arguments = prototype.arguments()
-    per_thread = "true" if prototype.per_thread else "false"
-    condition = "rooms_ && real_" if short == "true" else f"rooms_ && real_ && {short}"
-    return [f"\t{prototype.declare_pointer('real_')};", f"\tbool rooms_ = entry_count(FUNCTION_{name});", "\tuint64_t *counter_;",
-            "\tCUresult result_;", "", f"\treal_ = ENTRY_DRIVER({name});", f"\tif (entry_likely({condition})) {{",
-            f"\t\tcounter_ = state_launch_untimed({row.stream_argument}, {row.subject}, {per_thread});",
-            "\t\tif (entry_likely(counter_ != NULL)) {", f"\t\t\tresult_ = real_({arguments});",
-            "\t\t\tif (entry_likely(result_ == CUDA_SUCCESS))", "\t\t\t\tentry_add(counter_);", "\t\t\treturn result_;", "\t\t}", "\t}",
-            f"\treturn long_{name}(rooms_, __builtin_return_address(0), ENTRY_FRAME(), {arguments});", "}", ""]
+    ask = f"state_launch_remembered(FUNCTION_{name} + 1, {row.stream_argument}, {row.subject})"
+    return ["\tstruct launch_memo *memo_;", "\tCUresult result_;", "",
+            f"\tmemo_ = {ask if short == 'true' else f'{short} ? {ask} : NULL'};", "\tif (entry_likely(memo_ != NULL)) {",
+            f"\t\tresult_ = (({prototype.declare_pointer(' ')})memo_->real)({arguments});",
+            "\t\tif (entry_likely(result_ == CUDA_SUCCESS))", "\t\t\tcounter_add(&memo_->stream->launched);", "\t\treturn result_;", "\t}",
+            f"\treturn long_{name}(__builtin_return_address(0), ENTRY_FRAME(), {arguments});", "}", ""]
 
 
 def long_way(export, short):
@@ -259,11 +257,11 @@ def long_way(export, short):
     arguments = prototype.arguments()
     per_thread = "true" if prototype.per_thread else "false"
     place = "return_address_, frame_"
-    head = f"static ENTRY_LONG CUresult long_{name}(bool rooms_, const void *return_address_, const void *frame_, {prototype.parameter_list()})"
+    head = f"static ENTRY_LONG CUresult long_{name}(const void *return_address_, const void *frame_, {prototype.parameter_list()})"
     # Its symbol says whose part it is, as a compiler's own pieces do: the witness knows a wrapper's call by that.
     return [f'{head} __asm__("{name}.long");', head, "{",
             f"\t{prototype.declare_pointer('real_')};", "\tstruct state_launch launch_;", "\tuint64_t entered_, left_;", "\tstruct call call;",
-            "\tCUresult result_;", "\tbool plain_;", "", f"\treal_ = ENTRY_DRIVER({name});",
+            "\tCUresult result_;", "\tbool rooms_, plain_;", "", f"\trooms_ = entry_count(FUNCTION_{name});", f"\treal_ = ENTRY_DRIVER({name});",
             "\tif (entry_unlikely(!real_))", f"\t\treturn entry_missing(FUNCTION_{name});",
             "\tif (entry_unlikely(!rooms_))", f"\t\treturn real_({arguments});", "\tentry_rooms_enter();",
             *([] if short == "true" else [f"\tplain_ = {short} &&"]),
@@ -272,6 +270,7 @@ def long_way(export, short):
             "\tentry_rooms_leave();", "\tentered_ = plain_ && launch_.clock == LAUNCH_READ_LEFT ? 0 : clock_ticks();",
             f"\tresult_ = real_({arguments});", "\tleft_ = clock_ticks();", "\tentry_rooms_enter();",
             "\tif (plain_ && result_ == CUDA_SUCCESS && state_launch_done(&launch_, entered_, left_)) {",
+            f"\t\tstate_launch_remember(&launch_, FUNCTION_{name} + 1, entry_thread.counters + FUNCTION_{name}, (void (*)(void))real_);",
             "\t\tentry_rooms_leave();", "\t\treturn result_;", "\t}",
             "\tif (plain_) {", *begin(export, "\t\t", place), "\t\tcall.flags |= CALL_LATE;", "\t\tstate_before(&call);", "\t}",
             "\tcall.entered = entered_ ? entered_ : left_;", "\tcall.left = left_;", "\tsync_after(&call, result_);", *end(export)]
@@ -291,7 +290,7 @@ def wrapper(export):
         return "\n".join(lines)
     short = short_way(export)
     if short:
-        lines = long_way(export, short) + lines + untimed_launch(export, short)
+        lines = long_way(export, short) + lines + remembered_launch(export, short)
         return "\n".join(lines)
     lines += [f"\t{pointer};", "\tstruct call call;", "\tCUresult result_;", "\tbool rooms_;", "",
               f"\trooms_ = entry_count({number});", f"\treal_ = ENTRY_DRIVER({name});",
@@ -309,7 +308,7 @@ def check_names(export):
     """Parameters must not shadow what a wrapper calls its own."""
     for name in export.prototype.names():
         if name in ("call", "result_", "real_", "rooms_", "plain_", "launch_", "entered_", "left_",
-                    "counter_", "return_address_", "frame_"):
+                    "memo_", "return_address_", "frame_"):
             sys.exit(f"wrappers: {export.name}: parameter '{name}' has the name of a wrapper's variable")
 
 

@@ -200,13 +200,12 @@ def _(place):
              "entry_rooms_enter();", "sync_after(&call, result_);", "state_after(&call, result_);", "entry_rooms_leave();",
              "return result_;"]
     # A launch looks for the short way first (shim/state/launch.h); what has to be timed or said is in a function of its own.
-    launch = ["entry_count(", "ENTRY_DRIVER(", "if (entry_likely(rooms_ && real_", "state_launch_untimed(",
-              "if (entry_likely(counter_ != NULL)) {", "result_ = real_(",
-              "if (entry_likely(result_ == CUDA_SUCCESS))", "entry_add(counter_);", "return result_;", "return long_"]
-    long = ["ENTRY_DRIVER(", "entry_missing(", "return real_(", "entry_rooms_enter();", "state_launch_is_plain(", "if (!plain_) {",
+    launch = ["state_launch_remembered(FUNCTION_", "if (entry_likely(memo_ != NULL)) {", "result_ = ((CUresult (* )(", "memo_->real)(",
+              "if (entry_likely(result_ == CUDA_SUCCESS))", "counter_add(&memo_->stream->launched);", "return result_;", "return long_"]
+    long = ["entry_count(", "ENTRY_DRIVER(", "entry_missing(", "return real_(", "entry_rooms_enter();", "state_launch_is_plain(", "if (!plain_) {",
             "entry_begin(", "state_before(&call);", "}", "entry_rooms_leave();", "clock_ticks();", "result_ = real_(", "left_ = clock_ticks();",
             "entry_rooms_enter();", "if (plain_ && result_ == CUDA_SUCCESS && state_launch_done(&launch_, entered_, left_)) {",
-            "entry_rooms_leave();", "return result_;", "if (plain_) {", "entry_begin(", "call.flags |= CALL_LATE;", "state_before(&call);", "}",
+            "state_launch_remember(&launch_, FUNCTION_", "entry_rooms_leave();", "return result_;", "if (plain_) {", "entry_begin(", "call.flags |= CALL_LATE;", "state_before(&call);", "}",
             "call.entered = ", "call.left = left_;", "sync_after(&call, result_);", "state_after(&call, result_);", "entry_rooms_leave();",
             "return result_;"]
     found = timed = short = 0
@@ -217,7 +216,7 @@ def _(place):
             text = stream.read()
         for function, body in re.findall(r"^(?:static ENTRY_LONG )?CUresult ((?:long_)?cu\w+)\([^{]*\)\n\{\n(.*?)^\}", text, re.DOTALL | re.MULTILINE):
             found += 1
-            wanted = (long if function.startswith("long_") else launch if "state_launch_untimed(" in body
+            wanted = (long if function.startswith("long_") else launch if "state_launch_remembered(" in body
                       else steps if "struct call call;" in body else steps[:4])
             timed += wanted is steps
             short += wanted is launch
@@ -226,7 +225,7 @@ def _(place):
                 at = body.find(step, at)
                 assert at >= 0, f"{function}: no {step} in its place"
                 at += 1
-            equal(body.count("real_("), 1 if wanted in (launch, steps[:4]) else 2, f"{function}: calls of the driver")
+            equal(len(re.findall(r"\breal_\(|memo_->real\)\(", body)), 1 if wanted in (launch, steps[:4]) else 2, f"{function}: calls of the driver")
             assert f"FUNCTION_{function.removeprefix('long_')}" in body, f"{function}: counts another function"
     assert found > 600 and timed > 200, f"{found} wrappers, {timed} timed"
     assert short >= 6, f"{short} launches with a short way"

@@ -7,6 +7,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <string.h>
 
 #include <pthread.h>
 
@@ -36,18 +37,37 @@ static bool is_plain(CUstream stream, uint64_t function)
 #define QUICK 100 /* ticks */
 #define PLAIN (100 * LAUNCH_ROW)
 
+#define NUMBER (FUNCTION_cuLaunchKernel + 1)
+
+static uint64_t calls; /* what the remembered launches count */
+
+static void real(void)
+{
+}
+
+static bool launch_function_at(CUstream stream, uint64_t function, uint64_t entered, uint64_t left)
+{
+	struct launch_memo *memo =
+		state_launch_remembered(NUMBER, stream, (CUfunction)(uintptr_t)function);
+
+	untimed = memo != NULL;
+	if (memo) {
+		assert_ptr_equal(memo->real, real);
+		counter_add(&memo->stream->launched);
+		return true;
+	}
+	assert_true(is_plain(stream, function));
+	if (!state_launch_done(&launch, launch.clock == LAUNCH_READ_BOTH ? entered : 0, left))
+		return false;
+	calls++;
+	state_launch_remember(&launch, NUMBER, &calls, real);
+	return true;
+}
+
 /* A plain launch that begins and returns at these ticks, as a wrapper makes it. False: to be looked at. */
 static bool launch_at(CUstream stream, uint64_t entered, uint64_t left)
 {
-	uint64_t *counter = state_launch_untimed(stream, (CUfunction)(uintptr_t)KERNEL(0), false);
-
-	untimed = counter != NULL;
-	if (counter) {
-		(*counter)++;
-		return true;
-	}
-	assert_true(is_plain(stream, KERNEL(0)));
-	return state_launch_done(&launch, launch.clock == LAUNCH_READ_BOTH ? entered : 0, left);
+	return launch_function_at(stream, KERNEL(0), entered, left);
 }
 
 /* So many, each soon after the one before. */
@@ -386,6 +406,194 @@ static void test_late_concludes_nothing(void **state)
 	assert_int_equal(world_pending(all, 1), 1);
 }
 
+/* ---- remembered launches: what each stamp is for ---- */
+
+static bool is_remembered(CUstream stream)
+{
+	struct launch_memo *memo =
+		state_launch_remembered(NUMBER, stream, (CUfunction)(uintptr_t)KERNEL(0));
+
+	if (memo)
+		counter_add(&memo->stream->launched);
+	return memo != NULL;
+}
+
+/* A row on the stream whose next launch is remembered. */
+static uint64_t remember(CUstream stream, uint64_t now)
+{
+	world_launch(stream, KERNEL(0));
+	now = launch_in_a_row(stream, now, 20);
+	assert_true(is_remembered(stream));
+	return now;
+}
+
+static void test_remembered_counts_calls(void **state)
+{
+	calls = 0;
+	world_launch(N, KERNEL(0));
+	launch_in_a_row(N, 1000, 200);
+	assert_int_equal(calls, 200);
+	assert_int_equal(stream_submitted(stream_find((uintptr_t)N)), 201);
+}
+
+static void test_remembered_is_of_one_wrapper(void **state)
+{
+	remember(N, 1000);
+	assert_null(state_launch_remembered(NUMBER + 1, N, (CUfunction)(uintptr_t)KERNEL(0)));
+	assert_null(state_launch_remembered(NUMBER, A, (CUfunction)(uintptr_t)KERNEL(0)));
+	assert_null(state_launch_remembered(NUMBER, N, (CUfunction)(uintptr_t)KERNEL(1)));
+}
+
+static void test_nothing_is_remembered_of_nothing(void **state)
+{
+	assert_null(state_launch_remembered(NUMBER, NULL, NULL));
+	remember(N, 1000);
+	assert_null(state_launch_remembered(NUMBER, NULL, NULL));
+}
+
+static void test_forgotten_by_capture(void **state)
+{
+	struct call call;
+
+	remember(N, 1000);
+	call = world_call(FUNCTION_cuStreamQuery, A);
+	call.stream = stream_find((uintptr_t)N);
+	state_capture_begun(&call, N, CU_STREAM_CAPTURE_MODE_RELAXED);
+	assert_false(is_remembered(N));
+}
+
+/* The launch would be another node of the graph. The memo alone is asked: the wait itself ends the row. */
+static void test_forgotten_by_a_capture_that_draws_in(void **state)
+{
+	const CUevent event = EVENT(0);
+	struct call call;
+
+	world_create_event(event);
+	call = world_call(FUNCTION_cuStreamQuery, A);
+	state_before(&call);
+	state_capture_begun(&call, A, CU_STREAM_CAPTURE_MODE_RELAXED);
+	world_record(event, A);
+	remember(N, 1000);
+	world_wait_event(N, event);
+	launch_thread.row.left = 1;
+	assert_false(is_remembered(N));
+}
+
+/* Its counters go to another thread then. */
+static void test_forgotten_by_the_end_of_the_thread(void **state)
+{
+	remember(N, 1000);
+	state_launch_forget();
+	launch_thread.row.left = 1;
+	assert_false(is_remembered(N));
+}
+
+static void test_forgotten_by_destroy(void **state)
+{
+	struct call call = world_call(FUNCTION_cuStreamDestroy_v2, N);
+
+	remember(N, 1000);
+	state_stream_destroying(&call, N);
+	assert_false(is_remembered(N));
+}
+
+static void test_forgotten_by_a_new_name(void **state)
+{
+	struct call call = world_call(FUNCTION_cuStreamQuery, N);
+
+	remember(N, 1000);
+	state_module_unloading(&call);
+	state_function_named(&call, (CUfunction)(uintptr_t)KERNEL(0), "another");
+	assert_false(is_remembered(N));
+}
+
+static void test_forgotten_by_the_other_turn(void **state)
+{
+	uint64_t now = remember(LEGACY, 1000);
+
+	/* A call of another thread: the row goes on, the memo does not. */
+	order_number(stream_find((uintptr_t)A), 0);
+	launch_turn(stream_find((uintptr_t)A));
+	assert_false(is_remembered(LEGACY));
+	world_launch(LEGACY, KERNEL(0));
+	now = remember(A, now + 1000);
+	order_number(context_current()->legacy, 0);
+	launch_turn(context_current()->legacy);
+	assert_false(is_remembered(A));
+	/* Streams that take no part in legacy order stay. */
+	remember(N, now + 1000);
+	launch_turn(stream_find((uintptr_t)A));
+	launch_turn(context_current()->legacy);
+	launch_turn(stream_find((uintptr_t)A));
+	assert_true(is_remembered(N));
+}
+
+static void test_forgotten_by_letting_go(void **state)
+{
+	remember(N, 1000);
+	launch_release(stream_find((uintptr_t)N));
+	assert_false(is_remembered(N));
+}
+
+static void test_forgotten_with_the_context(void **state)
+{
+	struct call call = world_call(FUNCTION_cuStreamQuery, N);
+
+	/* Their end would do it too. */
+	world_destroy_stream(A);
+	world_destroy_stream(N);
+	remember(LEGACY, 1000);
+	state_context_destroying(&call, (CUcontext)(uintptr_t)world_context);
+	assert_false(is_remembered(LEGACY));
+}
+
+static void test_not_with_a_deep_queue(void **state)
+{
+	struct state_stream *stream;
+
+	remember(N, 1000);
+	stream = stream_find((uintptr_t)N);
+	stream->submitted += LAUNCH_SHORT_QUEUE;
+	assert_false(is_remembered(N));
+	order_complete(stream, stream_submitted(stream));
+	assert_true(is_remembered(N));
+}
+
+/* As the kernel leaves the page in a forked child. */
+static void test_nothing_is_remembered_in_a_child(void **state)
+{
+	uint64_t now = remember(N, 1000);
+
+	memset(&launch_stamps, 0, sizeof(launch_stamps));
+	assert_false(is_remembered(N));
+	/* Nor is anything remembered anew before the child has forgotten its parent. */
+	launch_in_a_row(N, now, 20);
+	assert_false(untimed);
+	launch_clear();
+	assert_int_not_equal(launch_stamps.stamp[LAUNCH_ALWAYS], 0);
+	assert_int_not_equal(launch_stamps.stamp[LAUNCH_TURN], 0);
+}
+
+/* Two kernels that share a place do not drive each other out. */
+static void test_two_of_one_place(void **state)
+{
+	uint64_t other = KERNEL(1), now = 1000;
+	int i, timed = 0;
+
+	while (launch_memos_of(N, (CUfunction)(uintptr_t)other) !=
+		       launch_memos_of(N, (CUfunction)(uintptr_t)KERNEL(0)) ||
+	       thread_slot(other, THREAD_KERNELS) == thread_slot(KERNEL(0), THREAD_KERNELS))
+		other += 8;
+	world_launch(N, KERNEL(0));
+	world_launch(N, other);
+	now = launch_in_a_row(N, now, 20);
+	for (i = 0; i < 200; i++, now += 20) {
+		assert_true(launch_function_at(N, i & 1 ? other : KERNEL(0), now, now + 10));
+		timed += !untimed;
+	}
+	assert_in_range(timed, 3, 6);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -407,6 +615,20 @@ int main(void)
 		cmocka_unit_test_setup(test_handles_that_come_back, begin),
 		cmocka_unit_test_setup(test_another_context, begin),
 		cmocka_unit_test_setup(test_late_concludes_nothing, begin),
+		cmocka_unit_test_setup(test_remembered_counts_calls, begin),
+		cmocka_unit_test_setup(test_remembered_is_of_one_wrapper, begin),
+		cmocka_unit_test_setup(test_nothing_is_remembered_of_nothing, begin),
+		cmocka_unit_test_setup(test_forgotten_by_capture, begin),
+		cmocka_unit_test_setup(test_forgotten_by_a_capture_that_draws_in, begin),
+		cmocka_unit_test_setup(test_forgotten_by_the_end_of_the_thread, begin),
+		cmocka_unit_test_setup(test_forgotten_by_destroy, begin),
+		cmocka_unit_test_setup(test_forgotten_by_a_new_name, begin),
+		cmocka_unit_test_setup(test_forgotten_by_the_other_turn, begin),
+		cmocka_unit_test_setup(test_forgotten_by_letting_go, begin),
+		cmocka_unit_test_setup(test_forgotten_with_the_context, begin),
+		cmocka_unit_test_setup(test_not_with_a_deep_queue, begin),
+		cmocka_unit_test_setup(test_nothing_is_remembered_in_a_child, begin),
+		cmocka_unit_test_setup(test_two_of_one_place, begin),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
