@@ -19,6 +19,7 @@
 
 #include "record_read.h"
 
+struct report_trace;
 struct symbolizer;
 
 /* One native frame. An inlined function gives a frame of its own, before the one it was inlined
@@ -126,6 +127,7 @@ struct report {
 	uint64_t own_cost_ns; /* the part of it that is the calls' own work */
 	uint64_t allowed_ns;  /* implicit, inside them */
 	uint64_t explicit_ns;
+	struct report_trace *trace; /* what only a trace has (report_trace.h); NULL: record files */
 	struct symbolizer *symbolizer; /* NULL until the first frame is asked for */
 };
 
@@ -155,7 +157,17 @@ const char *report_class(uint32_t class);
 const char *report_idle_basis(uint32_t basis);
 const char *report_note_code(uint32_t code);
 
-enum report_by { REPORT_BY_RULE, REPORT_BY_SITE, REPORT_BY_FUNCTION };
+/* Those from REPORT_BY_STREAM on need a trace. */
+enum report_by {
+	REPORT_BY_RULE,
+	REPORT_BY_SITE,
+	REPORT_BY_FUNCTION,
+	REPORT_BY_STREAM,
+	REPORT_BY_THREAD,
+	REPORT_BY_RANK,
+	REPORT_BY_HOST,
+	REPORT_BY_GPU,
+};
 
 struct report_style {
 	enum report_by by;
@@ -180,5 +192,9 @@ struct report_output {
  * reader by then). 0 or -errno with one line. */
 int report_output_prepare(struct report_output *output, char **reterr_text);
 int report_output_write(struct report *report, struct report_output *output, char **reterr_text);
+
+/* The enum report_by of a word, as --by takes it; -1: none. */
+int report_by_name(const char *name);
+#define REPORT_BY_NAMES "rule, site, function, stream, thread, rank, host or gpu"
 
 #endif

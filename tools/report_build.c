@@ -16,6 +16,7 @@
 #include "process_state.h"
 #include "report_order.h"
 #include "report_sites.h"
+#include "report_trace.h"
 
 /* ---- sums that a hostile file must not wrap ---- */
 
@@ -417,6 +418,7 @@ struct report *report_free(struct report *report)
 	report_list_done(&report->blind);
 	for (size_t i = 0; i < report->file_count; i++)
 		record_file_free(report->files[i]);
+	report_trace_free(report->trace);
 	free(report->files);
 	free(report->processes);
 	free(report);

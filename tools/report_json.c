@@ -9,6 +9,7 @@
 #include "coverage.h"
 #include "memory.h"
 #include "report.h"
+#include "report_trace.h"
 #include "text.h"
 
 /* JSON integers are signed 64 bits in jansson; a saturated sum stays positive. */
@@ -391,5 +392,6 @@ json_t *report_json(struct report *report)
 	set(object, "syncs", syncs_json(report));
 	set(object, "processes", processes_json(report));
 	set(object, "config", config_json(report));
+	report_trace_json(report, object);
 	return object;
 }

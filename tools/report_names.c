@@ -87,3 +87,18 @@ const char *report_note_code(uint32_t code)
 
 	return name_in(names, ARRAY_SIZE(names), code);
 }
+
+int report_by_name(const char *name)
+{
+	static const char *const names[] = {
+		[REPORT_BY_RULE] = "rule",         [REPORT_BY_SITE] = "site",
+		[REPORT_BY_FUNCTION] = "function", [REPORT_BY_STREAM] = "stream",
+		[REPORT_BY_THREAD] = "thread",     [REPORT_BY_RANK] = "rank",
+		[REPORT_BY_HOST] = "host",         [REPORT_BY_GPU] = "gpu",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (!strcmp(name, names[i]))
+			return (int)i;
+	return -1;
+}

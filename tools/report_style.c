@@ -18,7 +18,11 @@ enum { KEY_JSON = 0x100, KEY_OUTPUT, KEY_BY, KEY_LIMIT };
 static const struct argp_option options[] = {
 	{"json", KEY_JSON, "FILE", 0, "write the report to FILE as JSON too", 10},
 	{"output", KEY_OUTPUT, "FILE", 0, "write the text report to FILE", 10},
-	{"by", KEY_BY, "KEY", 0, "rank the text report by rule (default), site or function", 10},
+	{"by", KEY_BY, "KEY", 0,
+	 "rank the text report by rule (default), site or function; that of a trace also by "
+	 "stream, "
+	 "thread, rank, host or gpu",
+	 10},
 	{"limit", KEY_LIMIT, "N", 0, "show at most N lines of each section, 0 for all (default 20)",
 	 10},
 	{0},
@@ -39,6 +43,7 @@ static size_t parse_limit(const char *text)
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
 	struct report_output *output = state->input;
+	int by;
 
 	switch (key) {
 	case KEY_JSON:
@@ -48,15 +53,11 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 		output->output_path = argument;
 		return 0;
 	case KEY_BY:
-		if (!strcmp(argument, "rule"))
-			output->style.by = REPORT_BY_RULE;
-		else if (!strcmp(argument, "site"))
-			output->style.by = REPORT_BY_SITE;
-		else if (!strcmp(argument, "function"))
-			output->style.by = REPORT_BY_FUNCTION;
-		else
-			command_fail(command_usage_status,
-				     "--by needs rule, site or function, not %s", argument);
+		by = report_by_name(argument);
+		if (by < 0)
+			command_fail(command_usage_status, "--by needs " REPORT_BY_NAMES ", not %s",
+				     argument);
+		output->style.by = (enum report_by)by;
 		return 0;
 	case KEY_LIMIT:
 		output->style.limit = parse_limit(argument);

@@ -8,6 +8,7 @@
 
 #include "memory.h"
 #include "report_lines.h"
+#include "report_trace.h"
 #include "text.h"
 
 #define SITES_SHOWN  3 /* call sites of one entry, unless there is no limit */
@@ -374,6 +375,11 @@ static void add_section(const struct lines *lines, struct report *report, const 
 	add_columns(lines, part->class != WAIT_DEVICE);
 	if (lines->style->by == REPORT_BY_RULE)
 		add_section_by_rule(lines, report, part, count);
+	else if (lines->style->by >= REPORT_BY_STREAM)
+		report_trace_add_section(lines, report,
+					 &(struct report_cell){.class = part->class,
+							       .own_cost = part->own_cost,
+							       .allowed = part->allowed});
 	else
 		add_section_grouped(lines, report, part);
 }
@@ -454,6 +460,8 @@ void report_write_text(struct report *report, const struct report_style *style, 
 	for (size_t i = 0; report->calls && i < ARRAY_SIZE(sections); i++)
 		add_section(&lines, report, &sections[i].part, sections[i].heading,
 			    sections[i].if_none);
+	report_trace_add_extra(&lines, report);
 	lines_add_coverage(&lines, report);
 	lines_add_processes(&lines, report);
+	report_trace_add_ranks(&lines, report);
 }
