@@ -6,6 +6,7 @@
  */
 #include "command.h"
 
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdbool.h>
 
@@ -148,4 +149,15 @@ void command_parse(const struct argp *argp, int argc, char **argv, unsigned int 
 	if (error)
 		command_fail(command_usage_status, "cannot read the command line: %s",
 			     strerror(error));
+}
+
+void command_hold_descriptors(void)
+{
+	int descriptor;
+
+	do
+		descriptor = open("/dev/null", O_RDWR | O_CLOEXEC);
+	while (descriptor >= 0 && descriptor <= STDERR_FILENO);
+	if (descriptor >= 0)
+		(void)close(descriptor);
 }

@@ -22,6 +22,13 @@ int command_run(int argc, char **argv);
 int command_report(int argc, char **argv);
 int command_doctor(int argc, char **argv);
 
+/*
+ * Descriptors 0 to 2 that the caller closed would be given to the first files opened here, and a
+ * message for stderr would land in one of them. The placeholders close on exec, so the program
+ * under test finds them closed as the caller left them.
+ */
+void command_hold_descriptors(void);
+
 /* argp with one line for every error and --help that goes to stdout. */
 void command_parse(const struct argp *argp, int argc, char **argv, unsigned int flags, void *input);
 

@@ -37,6 +37,8 @@ void run_preload_driver(const char *folder);
 /* Output of the loader listing what `image` would load with `preload` ("": none), both streams;
  * *ret_status as waitpid(2). NULL: could not be asked. The caller frees. */
 char *run_preload_list(const char *loader, const char *image, const char *preload, int *ret_status);
+/* The line of such an output that says what is wrong with the library. The caller frees. */
+char *run_preload_complaint(const char *listing, const char *library);
 
 /* ---- run_wait.c: starting it, passing signals on, and its end ---- */
 

@@ -93,7 +93,6 @@ static bool is_good(const struct setting *setting, const char *value)
 	switch (setting->kind) {
 	case MODE:
 	case LEVEL:
-	case LEVEL:
 		return is_listed(setting->unit, value);
 	case BOOL:
 		return is_listed("on|1|yes|true|off|0|no|false", value); /* as shim/config.c */

@@ -156,7 +156,7 @@ char *run_preload_list(const char *loader, const char *image, const char *preloa
 }
 
 /* The line of the loader's output that says what is wrong, for the message. */
-static char *complaint(const char *listing, const char *library)
+char *run_preload_complaint(const char *listing, const char *library)
 {
 	static const char *const signs[] = {"cannot be preloaded", "not found",
 					    "error while loading"};
@@ -206,9 +206,9 @@ char *run_preload_verify(const char *library, const struct program *program)
 		listing = run_preload_list(program->interpreter, self, library, &status);
 		if (!listing || is_good(listing, status, library))
 			return NULL;
-		return complaint(listing, library);
+		return run_preload_complaint(listing, library);
 	}
 	free(listing);
 	listing = run_preload_list(program->interpreter, program->image, preload, &status);
-	return complaint(listing ? listing : "", library);
+	return run_preload_complaint(listing ? listing : "", library);
 }

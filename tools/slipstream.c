@@ -4,7 +4,6 @@
  * libraries this command must start without are separate programs that it executes.
  */
 #include <errno.h>
-#include <fcntl.h>
 
 #include "command.h"
 #include "memory.h"
@@ -19,24 +18,9 @@ static const struct command {
 	{"run", command_run, EXIT_RUN, "run a program and report its synchronizations"},
 	{"report", command_report, EXIT_USAGE, "report on record files left by a run"},
 	{"doctor", command_doctor, EXIT_USAGE, "say what this machine and build can do"},
+	{"trace", NULL, EXIT_RUN, "run a program and leave an LTTng trace as well"},
 	{"calibrate", NULL, EXIT_USAGE, "measure what blocks on the present driver"},
 };
-
-/*
- * Descriptors 0 to 2 that the caller closed would be given to the first files opened here, and a
- * message for stderr would land in one of them. The placeholders close on exec, so the program
- * under test finds them closed as the caller left them.
- */
-static void hold_standard_descriptors(void)
-{
-	int descriptor;
-
-	do
-		descriptor = open("/dev/null", O_RDWR | O_CLOEXEC);
-	while (descriptor >= 0 && descriptor <= STDERR_FILENO);
-	if (descriptor >= 0)
-		(void)close(descriptor);
-}
 
 static void print_help(FILE *out)
 {
@@ -59,15 +43,18 @@ static int hand_over(const struct command *command, int argc, char **argv)
 	(void)argc;
 	path = place_program(command->name, name);
 	if (!path)
-		command_fail(EXIT_FAILURE, "%s is not part of this build", name);
+		command_fail(command_failure_status, "%s is not part of this build%s", name,
+			     strcmp(command->name, "trace")
+				     ? ""
+				     : " (Debian package liblttng-ctl-dev, then build again)");
 	argv[0] = name;
 	(void)execv(path, argv);
-	command_fail(EXIT_FAILURE, "cannot start %s: %s", path, strerror(errno));
+	command_fail(command_failure_status, "cannot start %s: %s", path, strerror(errno));
 }
 
 int main(int argc, char **argv)
 {
-	hold_standard_descriptors();
+	command_hold_descriptors();
 	if (argc < 2)
 		command_fail(EXIT_USAGE, "no command given (try --help)");
 	if (!strcmp(argv[1], "--version")) {

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: MIT
+/* Folders of a traced run: the one that the user gets, and the private one of the daemons. One
+ * thread. */
+#ifndef SLIPSTREAM_TOOLS_TRACE_FOLDER_H
+#define SLIPSTREAM_TOOLS_TRACE_FOLDER_H
+
+#include <stddef.h>
+
+/*
+ * Makes the trace's folder, `asked` or one named by the time; of a rank of several, a folder of its
+ * own in it. Absolute; the caller frees. Ends the command with one line if it is there and not
+ * empty. What stays empty of it goes when the command ends.
+ */
+char *folder_make(const char *asked);
+
+/* The private folder of the daemons, short enough for the names of their sockets. The caller frees. */
+char *folder_make_home(void);
+
+/* How many snapshots lie in a folder. */
+size_t folder_count_snapshots(const char *folder);
+
+#endif

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT
+/* Options of `slipstream trace`, read and checked: sizes, times, addresses. One thread. */
+#ifndef SLIPSTREAM_TOOLS_TRACE_OPTIONS_H
+#define SLIPSTREAM_TOOLS_TRACE_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "report.h"
+
+struct trace_options {
+	struct report_output output;
+	const char *folder; /* NULL: one is named by time and rank */
+	const char *driver;
+	char *url;            /* net://...: where the user's relay daemon is; NULL: none */
+	const char *session;  /* the user's, to join; NULL: our own */
+	uint64_t size, count; /* of the sub-buffers; size 0: as the machine allows */
+	uint64_t snapshot;    /* bytes to keep; 0: no snapshots */
+	uint64_t blocked_over_ns;
+	int timeout_s;
+	bool live, relayd;
+	char **program; /* and its arguments */
+};
+
+/* Ends the command with one line where an option is wrong. */
+void trace_options_read(int argc, char **argv, struct trace_options *ret_options);
+
+/*
+ * Sub-buffers for `snapshot` bytes over all processors, or for a run that loses nothing, within what
+ * /dev/shm has. Ends the command where asked-for buffers do not fit.
+ */
+void trace_options_size(struct trace_options *options);
+
+#endif

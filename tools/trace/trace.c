@@ -1,0 +1,439 @@
+// SPDX-License-Identifier: MIT
+/*
+ * slipstream-trace: runs a program as `slipstream run` does, with an LTTng recording session around
+ * it: a private session daemon unless the user has one. Started by `slipstream trace` and by
+ * `slipstream run --trace`. Nothing goes to stdout; ends as the program ended.
+ *
+ * Once the program runs, nothing that fails here changes what it does or how it ends: it is told in
+ * one line.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "command.h"
+#include "daemon_user.h"
+#include "folder.h"
+#include "keeper.h"
+#include "memory.h"
+#include "options.h"
+#include "place.h"
+#include "process_state.h"
+#include "program.h"
+#include "run.h"
+#include "session.h"
+#include "tracing_parts.h"
+
+#define SNAPSHOTS_MAX 16  /* that the daemon saves of its own accord: a disk has an end */
+#define SETTLE_MS     300 /* a snapshot that an event asks for begins within that time */
+#define LOG_LINES     5
+
+struct tracer {
+	struct trace_options options;
+	struct tracing_parts parts;
+	struct program program;
+	struct keeper_plan daemons;
+	struct session_plan plan;
+	struct keeper *keeper;
+	struct session *session;
+	char *folder, *records, *home, *log, *name;
+	int control_port, data_port, live_port; /* of our relay daemon; 0: none */
+};
+
+/* ---- Before the program ---- */
+
+/* Free ones, as far as anybody can know: they are closed again before the daemon takes them. */
+static void choose_ports(int ports[3])
+{
+	int descriptors[3];
+
+	for (int i = 0; i < 3; i++) {
+		struct sockaddr_in address = {.sin_family = AF_INET};
+		socklen_t length = sizeof(address);
+
+		address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+		descriptors[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+		if (bind(descriptors[i], (struct sockaddr *)&address, sizeof(address)) < 0 ||
+		    getsockname(descriptors[i], (struct sockaddr *)&address, &length) < 0)
+			command_fail(EXIT_RUN, "no free port on 127.0.0.1: %s", strerror(errno));
+		ports[i] = ntohs(address.sin_port);
+	}
+	for (int i = 0; i < 3; i++)
+		(void)close(descriptors[i]);
+}
+
+static void plan_relayd(struct tracer *tracer)
+{
+	char **arguments = memory_new(6 * sizeof(*arguments));
+	int ports[3];
+
+	if (!tracer->parts.relayd)
+		command_fail(EXIT_RUN, "lttng-relayd not found (Debian package lttng-tools)");
+	choose_ports(ports);
+	tracer->control_port = ports[0];
+	tracer->data_port = ports[1];
+	tracer->live_port = ports[2];
+	arguments[0] = tracer->parts.relayd;
+	arguments[1] = memory_format("--control-port=tcp://127.0.0.1:%d", ports[0]);
+	arguments[2] = memory_format("--data-port=tcp://127.0.0.1:%d", ports[1]);
+	arguments[3] = memory_format("--live-port=tcp://127.0.0.1:%d", ports[2]);
+	arguments[4] = memory_format("--output=%s", tracer->folder);
+	tracer->daemons.relayd = arguments;
+	tracer->daemons.relayd_port = ports[0];
+	tracer->options.url = memory_format("net://127.0.0.1:%d:%d", ports[0], ports[1]);
+}
+
+/* What the daemons wrote, at most its last lines. */
+static void show_log(const char *path)
+{
+	_cleanup_fclose_ FILE *file = fopen(path, "re");
+	char lines[LOG_LINES][512];
+	size_t count = 0;
+
+	while (file && fgets(lines[count % LOG_LINES], sizeof(lines[0]), file))
+		count++;
+	for (size_t i = count > LOG_LINES ? count - LOG_LINES : 0; i < count; i++) {
+		char *line = lines[i % LOG_LINES];
+
+		line[strcspn(line, "\n")] = '\0';
+		command_say("lttng: %s", line);
+	}
+}
+
+static bool drop_empty_log(const char *path)
+{
+	struct stat status;
+
+	if (stat(path, &status) < 0)
+		return true;
+	return !status.st_size && !unlink(path);
+}
+
+static void end_daemons(struct tracer *tracer)
+{
+	session_end(tracer->session);
+	tracer->session = NULL;
+	keeper_end(tracer->keeper);
+	tracer->keeper = NULL;
+}
+
+/* The daemons said why, if anybody did. */
+static void fail_start(struct tracer *tracer, const char *why)
+{
+	end_daemons(tracer);
+	if (!drop_empty_log(tracer->log))
+		show_log(tracer->log);
+	(void)rmdir(tracer->records);
+	command_fail(EXIT_RUN, "%s", why);
+}
+
+static void start_private(struct tracer *tracer)
+{
+	_cleanup_free_ char *error_text = NULL, *user = NULL;
+	struct trace_options *options = &tracer->options;
+
+	trace_options_size(options);
+	if (options->live || options->relayd)
+		plan_relayd(tracer);
+	if (!geteuid()) {
+		user = place_daemon_user();
+		if (!user)
+			command_fail(EXIT_RUN, "libslipstream-daemon-user.so is not there: root "
+					       "cannot have a private session daemon without it");
+	}
+	tracer->home = folder_make_home();
+	tracer->daemons.home = tracer->home;
+	tracer->daemons.log = tracer->log;
+	tracer->daemons.sessiond = tracer->parts.sessiond;
+	tracer->daemons.preload = user;
+	tracer->daemons.timeout_s = options->timeout_s;
+	if (keeper_start(&tracer->daemons, &tracer->keeper, &error_text))
+		fail_start(tracer, error_text);
+	tracer->daemons.preload = NULL;
+
+	tracer->plan = (struct session_plan){
+		.keeper = tracer->keeper,
+		.home = tracer->home,
+		.name = tracer->name,
+		.mode = options->snapshot ? SESSION_SNAPSHOT
+			: options->live   ? SESSION_LIVE
+					  : SESSION_RECORD,
+		.folder = options->url ? NULL : tracer->folder,
+		.url = options->url,
+		.size = options->size,
+		.count = options->count,
+		.blocked_over_ns = options->blocked_over_ns,
+		.timeout_s = options->timeout_s,
+	};
+	if (session_start(&tracer->plan, &tracer->session, &error_text))
+		fail_start(tracer, error_text);
+}
+
+static void join(struct tracer *tracer)
+{
+	_cleanup_free_ char *error_text = NULL, *notice = NULL;
+
+	/* For the channel that a session which was never started gets. */
+	trace_options_size(&tracer->options);
+	tracer->plan = (struct session_plan){
+		.name = tracer->options.session,
+		.size = tracer->options.size,
+		.count = tracer->options.count,
+		.timeout_s = tracer->options.timeout_s,
+	};
+	if (session_join(&tracer->plan, &tracer->session, &notice, &error_text))
+		fail_start(tracer, error_text);
+	if (notice)
+		command_say("%s", notice);
+}
+
+static void set_variable(const char *name, const char *value)
+{
+	if (setenv(name, value, 1) < 0)
+		command_fail(EXIT_RUN, "cannot set %s: %s", name, strerror(errno));
+}
+
+/* What the program finds: where its events and its record file go. */
+static void export(struct tracer *tracer)
+{
+	_cleanup_free_ char *socket_folder = NULL, *address = NULL;
+	unsigned int major = 0, minor = 0;
+
+	set_variable("SLIPSTREAM_OUT", tracer->records);
+	set_variable(PLACE_PROVIDER_VARIABLE, tracer->parts.provider);
+	if (!tracer->home)
+		return;
+	set_variable("LTTNG_HOME", tracer->home);
+	if (tracer->parts.sessiond_version)
+		(void)sscanf(tracer->parts.sessiond_version, "%u.%u", &major, &minor);
+	if (major * 1000 + minor >= 2014) {
+		socket_folder = memory_format("%s/.lttng", tracer->home);
+		set_variable("LTTNG_UST_APP_PATH", socket_folder);
+	}
+	if (tracer->options.relayd) {
+		address = memory_format("127.0.0.1:%d:%d", tracer->control_port, tracer->data_port);
+		set_variable("SLIPSTREAM_STREAM_TO", address);
+	}
+}
+
+static void say_where_live(const struct tracer *tracer)
+{
+	char host[256] = "localhost";
+
+	(void)gethostname(host, sizeof(host) - 1);
+	command_say("live at net://127.0.0.1:%d/host/%s/%s", tracer->live_port, host, tracer->name);
+}
+
+static void prepare(struct tracer *tracer)
+{
+	_cleanup_free_ char *error_text = NULL, *missing = NULL;
+	const char *asked = run_options_out();
+
+	run_inspect(tracer->options.program[0], &tracer->program);
+	if (report_output_prepare(&tracer->options.output, &error_text))
+		command_fail(EXIT_RUN, "%s", error_text);
+	tracing_parts_find(&tracer->parts);
+	missing = tracer->options.session ? tracing_parts_missing_provider(&tracer->parts)
+					  : tracing_parts_missing(&tracer->parts);
+	if (missing)
+		command_fail(EXIT_RUN, "%s", missing);
+
+	tracer->folder = folder_make(tracer->options.folder);
+	tracer->log = memory_format("%s/lttng.log", tracer->folder);
+	tracer->name = memory_format("slipstream-%d", getpid());
+	if (asked) {
+		tracer->records = run_make_folder(asked, true);
+	} else {
+		_cleanup_free_ char *beside = memory_format("%s/records", tracer->folder);
+
+		tracer->records = run_make_folder(beside, true);
+	}
+}
+
+/* ---- While it runs ---- */
+
+static bool on_signal(void *context, int number)
+{
+	struct tracer *tracer = context;
+	_cleanup_free_ char *error_text = NULL;
+
+	if (number != SIGUSR1)
+		return false;
+	if (session_snapshot(tracer->session, &error_text))
+		command_say("%s", error_text);
+	return true;
+}
+
+static void on_tick(void *context)
+{
+	struct tracer *tracer = context;
+
+	if (folder_count_snapshots(tracer->folder) >= SNAPSHOTS_MAX)
+		session_disarm(tracer->session);
+}
+
+static int run(struct tracer *tracer, struct run_end *ret_end)
+{
+	struct run_watch watch = {.context = tracer};
+
+	if (tracer->options.snapshot)
+		watch.signal = on_signal;
+	if (tracer->options.blocked_over_ns && !tracer->options.url)
+		watch.tick = on_tick;
+	return run_wait(tracer->program.is_elf ? tracer->program.path : NULL,
+			tracer->options.program, &watch, ret_end);
+}
+
+/* ---- After it ---- */
+
+/* Until no further snapshot comes: the daemon makes them by itself, a moment after their event. */
+static void settle(const struct tracer *tracer)
+{
+	size_t count, before;
+
+	do {
+		before = folder_count_snapshots(tracer->folder);
+		(void)usleep(SETTLE_MS * 1000);
+		count = folder_count_snapshots(tracer->folder);
+	} while (count != before);
+}
+
+static void last_snapshot(struct tracer *tracer)
+{
+	_cleanup_free_ char *error_text = NULL;
+
+	if (!tracer->options.snapshot)
+		return;
+	if (tracer->options.blocked_over_ns) {
+		settle(tracer);
+		session_disarm(tracer->session);
+	} else if (session_snapshot(tracer->session, &error_text)) {
+		command_say("%s", error_text);
+	}
+}
+
+static void say_loss(const struct tracer *tracer, const struct session_loss *loss)
+{
+	const struct trace_options *options = &tracer->options;
+
+	if (loss->events)
+		command_say("%s%llu events lost: the buffers were full (%lluKx%llu for each "
+			    "processor; --buffers gives more)",
+			    options->session ? "at least " : "", (unsigned long long)loss->events,
+			    (unsigned long long)options->size >> 10,
+			    (unsigned long long)options->count);
+	if (loss->packets && !options->snapshot)
+		command_say("%llu sub-buffers lost: overwritten before they were written",
+			    (unsigned long long)loss->packets);
+}
+
+static void finish(struct tracer *tracer)
+{
+	_cleanup_free_ char *error_text = NULL;
+	struct session_loss loss = {0};
+
+	last_snapshot(tracer);
+	if (session_stop(tracer->session, &loss, &error_text))
+		command_say("the trace is cut short, its loss is not known: %s", error_text);
+	end_daemons(tracer);
+	say_loss(tracer, &loss);
+}
+
+/* Errors of the daemons that no call tells: a full disk is one. */
+static void say_log(const struct tracer *tracer)
+{
+	_cleanup_fclose_ FILE *file = fopen(tracer->log, "re");
+	char line[512], *text;
+
+	while (file && fgets(line, sizeof(line), file)) {
+		if (!strstr(line, "rror"))
+			continue;
+		text = line + strcspn(line, "\n");
+		*text = '\0';
+		command_say("part of the trace may be lost, how much is not known: %s (more in %s)",
+			    line, tracer->log);
+		return;
+	}
+}
+
+static void say_place(const struct tracer *tracer)
+{
+	const struct trace_options *options = &tracer->options;
+	size_t snapshots = folder_count_snapshots(tracer->folder);
+
+	if (options->session)
+		command_say("the trace is in your session %s; record files are in %s",
+			    options->session, tracer->records);
+	else if (options->url && !tracer->control_port)
+		command_say("the trace is with %s, as %s; record files are in %s", options->url,
+			    tracer->name, tracer->records);
+	else if (options->snapshot && !snapshots)
+		command_say("no snapshot was saved: no call blocked longer than asked for");
+	else if (options->snapshot)
+		command_say("%zu snapshot%s in %s; each can be read by itself", snapshots,
+			    snapshots == 1 ? " is" : "s are", tracer->folder);
+	else
+		command_say("the trace is in %s", tracer->folder);
+}
+
+static void remove_leftovers(const struct tracer *tracer)
+{
+	(void)drop_empty_log(tracer->log);
+	/* LTTng's own file, of a user that nobody else is. */
+	if (!geteuid() && tracer->home && tracer->parts.sessiond_socket) {
+		_cleanup_free_ char *name =
+			memory_format(DAEMON_USER_SHM, atoi(tracer->parts.sessiond_socket));
+
+		(void)shm_unlink(name);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	struct tracer tracer = {0};
+	struct run_end end;
+	uint64_t since_ns;
+	int error;
+
+	command_hold_descriptors();
+	command_name = strcmp(argv[0], RUN_AS_RUN) ? "slipstream trace" : "slipstream run";
+	command_usage_status = command_failure_status = EXIT_RUN;
+	trace_options_read(argc, argv, &tracer.options);
+	run_options_export();
+	if (tracer.options.driver)
+		run_preload_driver(tracer.options.driver);
+	prepare(&tracer);
+	if (tracer.options.session)
+		join(&tracer);
+	else
+		start_private(&tracer);
+	run_preload(&tracer.program);
+	export(&tracer);
+	if (tracer.options.live)
+		say_where_live(&tracer);
+
+	since_ns = process_now_ns();
+	error = run(&tracer, &end);
+	if (error || end.exec_error) {
+		end_daemons(&tracer);
+		remove_leftovers(&tracer);
+		(void)rmdir(tracer.records);
+		run_failed_start(tracer.options.program[0], error, &end);
+	}
+	finish(&tracer);
+	error = run_report(&tracer.options.output, &tracer.program, tracer.records, since_ns,
+			   end.pid);
+	say_log(&tracer);
+	say_place(&tracer);
+	remove_leftovers(&tracer);
+	program_done(&tracer.program);
+	tracing_parts_done(&tracer.parts);
+	if (error && WIFEXITED(end.wait_status) && !WEXITSTATUS(end.wait_status))
+		return EXIT_RUN;
+	run_end_alike(end.wait_status);
+}

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Tracing parts (tracing_parts.h). Called by trace and the doctor. Nothing of LTTng is loaded here:
+ * its library would register this process with every session daemon.
+ */
+#include "tracing_parts.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "memory.h"
+#include "place.h"
+#include "program.h"
+#include "run.h"
+
+#define SOCKET_NAME "lttng-ust-sock-" /* followed by a number; in daemon and library alike */
+
+extern char **environ;
+
+/* The number behind the first SOCKET_NAME in the file; NULL: none there. */
+static char *socket_number(const char *path)
+{
+	_cleanup_close_ int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+	struct stat status;
+	const char *bytes, *found;
+	char *number = NULL;
+	size_t size;
+
+	if (descriptor < 0 || fstat(descriptor, &status) < 0 || status.st_size <= 0)
+		return NULL;
+	size = (size_t)status.st_size;
+	bytes = mmap(NULL, size, PROT_READ, MAP_PRIVATE, descriptor, 0);
+	if (bytes == MAP_FAILED)
+		return NULL;
+	found = memmem(bytes, size, SOCKET_NAME, strlen(SOCKET_NAME));
+	if (found) {
+		const char *end = bytes + size, *last;
+
+		found += strlen(SOCKET_NAME);
+		for (last = found; last < end && isdigit((unsigned char)*last); last++)
+			;
+		number = memory_check(strndup(found, (size_t)(last - found)));
+	}
+	(void)munmap((void *)bytes, size);
+	return number;
+}
+
+/* First word that the program prints when asked for its version; NULL: it prints none. */
+static char *version_of(const char *path)
+{
+	char *arguments[] = {(char *)path, "--version", NULL};
+	posix_spawn_file_actions_t actions;
+	char line[128] = "";
+	int ends[2], error;
+	ssize_t got = 0;
+	pid_t pid;
+
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return NULL;
+	posix_spawn_file_actions_init(&actions);
+	posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+	posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+	error = posix_spawn(&pid, path, &actions, NULL, arguments, environ);
+	posix_spawn_file_actions_destroy(&actions);
+	(void)close(ends[1]);
+	if (!error) {
+		do
+			got = read(ends[0], line, sizeof(line) - 1);
+		while (got < 0 && errno == EINTR);
+		while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+			;
+	}
+	(void)close(ends[0]);
+	line[got > 0 ? got : 0] = '\0';
+	line[strcspn(line, " \n")] = '\0';
+	return isdigit((unsigned char)line[0]) ? memory_copy(line) : NULL;
+}
+
+/* "	liblttng-ust.so.1 => /usr/lib/... (0x...)" in what the loader lists. */
+static char *listed_path(const char *listing, const char *name)
+{
+	const char *line = strstr(listing, name), *path, *end;
+
+	path = line ? strstr(line, "=> ") : NULL;
+	if (!path)
+		return NULL;
+	path += strlen("=> ");
+	end = strstr(path, " (");
+	return end ? memory_check(strndup(path, (size_t)(end - path))) : NULL;
+}
+
+/* Programs of this machine have our own loader, near enough: others are found out by run. */
+static void look_at_provider(struct tracing_parts *parts)
+{
+	_cleanup_free_ char *listing = NULL;
+	struct program self = {0};
+	int status = 0;
+
+	if (access(parts->provider, R_OK) < 0) {
+		parts->provider_error = memory_copy(strerror(errno));
+		return;
+	}
+	if (!program_inspect("/proc/self/exe", &self) && self.interpreter)
+		listing = run_preload_list(self.interpreter, parts->provider, "", &status);
+	program_done(&self);
+	if (!listing)
+		return;
+	if (!WIFEXITED(status) || WEXITSTATUS(status)) {
+		parts->provider_error = run_preload_complaint(listing, parts->provider);
+		return;
+	}
+	parts->ust = listed_path(listing, "liblttng-ust.so.");
+	if (parts->ust)
+		parts->ust_socket = socket_number(parts->ust);
+}
+
+void tracing_parts_find(struct tracing_parts *ret_parts)
+{
+	const char *named = getenv("LTTNG_SESSIOND_PATH"); /* as lttng(1) */
+	struct tracing_parts parts = {0};
+
+	parts.sessiond = program_find(named && *named ? named : "lttng-sessiond", &(int){0});
+	parts.relayd = program_find("lttng-relayd", &(int){0});
+	if (parts.sessiond) {
+		parts.sessiond_version = version_of(parts.sessiond);
+		parts.sessiond_socket = socket_number(parts.sessiond);
+	}
+	parts.provider = place_provider();
+	if (parts.provider)
+		look_at_provider(&parts);
+	*ret_parts = parts;
+}
+
+void tracing_parts_done(struct tracing_parts *parts)
+{
+	free(parts->sessiond);
+	free(parts->relayd);
+	free(parts->sessiond_version);
+	free(parts->sessiond_socket);
+	free(parts->provider);
+	free(parts->provider_error);
+	free(parts->ust);
+	free(parts->ust_socket);
+}
+
+char *tracing_parts_missing_provider(const struct tracing_parts *parts)
+{
+	if (!parts->provider)
+		return memory_copy(
+			"libslipstream-lttng.so is not part of this build (Debian package "
+			"liblttng-ust-dev, then build again)");
+	if (parts->provider_error)
+		return memory_format("%s does not load: %s (Debian package liblttng-ust1)",
+				     parts->provider, parts->provider_error);
+	return NULL;
+}
+
+char *tracing_parts_missing(const struct tracing_parts *parts)
+{
+	if (!parts->sessiond)
+		return memory_copy("lttng-sessiond not found (Debian package lttng-tools)");
+	if (parts->sessiond_socket && parts->ust_socket &&
+	    strcmp(parts->sessiond_socket, parts->ust_socket))
+		return memory_format("%s %s listens on socket %s, programs with %s call socket %s: "
+				     "LTTng tools and library must be of one version",
+				     parts->sessiond,
+				     parts->sessiond_version ? parts->sessiond_version : "",
+				     parts->sessiond_socket, parts->ust, parts->ust_socket);
+	return tracing_parts_missing_provider(parts);
+}
