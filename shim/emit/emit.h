@@ -107,8 +107,14 @@ typedef size_t emit_allocations(uint64_t after, struct emit_allocation *ret_foun
  */
 void emit_trace_start(emit_allocations *allocations);
 
+/* Set by emit_open(), cleared where no provider can be opened; read by anyone. */
+extern bool emit_full;
+
 /* Does the trace want every operation? Then no call may take a way past the rooms. */
-bool emit_traces_full(void);
+static inline bool emit_traces_full(void)
+{
+	return __atomic_load_n(&emit_full, __ATOMIC_RELAXED);
+}
 
 /*
  * An event of level full, struct trace_<event>; where emit_traces_full(). Keeps errno.

@@ -54,6 +54,7 @@ enum recording {
 enum reason { REASON_FIRST = 1, REASON_TIME = 2, REASON_END = 3 };
 
 const struct trace_emitter *trace_emitters;
+bool emit_full;
 
 static int loading;
 static const struct trace_provider *provider; /* constant once trace_emitters is set */
@@ -306,12 +307,6 @@ void emit_trace(enum trace_event event, const void *payload)
 	errno = saved_errno;
 }
 
-bool emit_traces_full(void)
-{
-	return config.trace == CONFIG_TRACE_FULL && config.lttng && config.lttng[0] &&
-	       __atomic_load_n(&loading, __ATOMIC_RELAXED) != LOADING_FAILED;
-}
-
 /* From the provider's destructor. A child that never opened a file of its own has nothing to say. */
 static void at_end(void)
 {
@@ -371,10 +366,21 @@ static bool load_provider(void)
 	return true;
 }
 
+/* No trace from this process any more, and nobody need go out of his way for one. */
+static void give_up(void)
+{
+	__atomic_store_n(&loading, LOADING_FAILED, __ATOMIC_RELAXED);
+	__atomic_store_n(&trace_emitters, NULL, __ATOMIC_RELAXED);
+	__atomic_store_n(&emit_full, false, __ATOMIC_RELAXED);
+}
+
 void trace_opened(void)
 {
 	const struct trace_emitter *emitters = __atomic_load_n(&trace_emitters, __ATOMIC_ACQUIRE);
+	bool full = config.trace == CONFIG_TRACE_FULL && config.lttng && config.lttng[0] &&
+		    __atomic_load_n(&loading, __ATOMIC_RELAXED) != LOADING_FAILED;
 
+	__atomic_store_n(&emit_full, full, __ATOMIC_RELAXED);
 	if (emitters && emitters[TRACE_DEF_PROCESS].is_enabled())
 		send_definitions(0);
 }
@@ -389,9 +395,12 @@ void emit_trace_start(emit_allocations *allocations)
 					 __ATOMIC_RELAXED, __ATOMIC_RELAXED))
 		return;
 	open_allocations = allocations;
-	__atomic_store_n(&loading, load_provider() ? LOADING_DONE : LOADING_FAILED,
-			 __ATOMIC_RELAXED);
-	trace_opened();
+	if (load_provider()) {
+		__atomic_store_n(&loading, LOADING_DONE, __ATOMIC_RELAXED);
+		trace_opened();
+	} else {
+		give_up();
+	}
 	errno = saved_errno;
 }
 
@@ -408,10 +417,9 @@ void trace_forked(void)
 	dumps = 0;
 	set_clear();
 	if (__atomic_load_n(&loading, __ATOMIC_RELAXED) == LOADING_RUNNING)
-		__atomic_store_n(&loading, LOADING_FAILED, __ATOMIC_RELAXED);
+		give_up();
 	if (trace_is_loaded() && provider->process() != (uint32_t)getpid()) {
-		__atomic_store_n(&trace_emitters, NULL, __ATOMIC_RELAXED);
-		__atomic_store_n(&loading, LOADING_FAILED, __ATOMIC_RELAXED);
+		give_up();
 		emit_note(NOTE_PASS_THROUGH, "no trace: forked where the tracer did not see it");
 	}
 }

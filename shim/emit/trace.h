@@ -44,7 +44,7 @@ void trace_again(const void *record);
 /* A record was published: is it behind what was sent? */
 void trace_published(const void *record);
 
-/* The record file was opened: a forked child of a traced process says who it is. */
+/* The record file was opened: sets emit_full; a forked child of a traced process says who it is. */
 void trace_opened(void);
 
 /* In a forked child, after the file was given up. */

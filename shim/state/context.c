@@ -79,6 +79,8 @@ static struct state_context *add(uint64_t key, bool is_handle, int device)
 		STATE_STORE(&context->id, 0);
 		return NULL;
 	}
+	context->record = emit_context(context->record, STATE_LOAD(&context->id), device);
+	stream_tell(context->legacy);
 	return context;
 }
 

@@ -143,6 +143,34 @@ void state_event_recorded(struct call *call, CUevent handle)
 	call->flags |= CALL_EVENT_RECORDED;
 }
 
+/* For the trace: what the event stands for from now on. */
+static void trace_record(const struct state_event *event, uint64_t record)
+{
+	struct trace_record traced = {.event = STATE_LOAD(&event->handle)};
+
+	if (__builtin_expect(!emit_traces_full(), 1))
+		return;
+	traced.stream = state_stream_number(event_covers(record, &traced.number));
+	emit_trace(TRACE_RECORD, &traced);
+}
+
+/* The call's stream goes on behind what the event stands for, if that is known. */
+static void trace_stream_wait(const struct call *call, const struct state_event *event)
+{
+	struct trace_stream_wait traced = {
+		.stream = state_stream_number(call->stream),
+		.number = call->entry_number,
+		.event = STATE_LOAD(&event->handle),
+	};
+
+	if (__builtin_expect(!emit_traces_full(), 1) || STATE_LOAD(&event->foreign))
+		return;
+	traced.of_stream =
+		state_stream_number(event_covers(event_record_at(event), &traced.of_number));
+	if (traced.of_stream)
+		emit_trace(TRACE_STREAM_WAIT, &traced);
+}
+
 /* From state_after(): the record that state_event_recording() began has been made, or failed. */
 void event_settle(struct call *call, CUresult result)
 {
@@ -171,6 +199,8 @@ void event_settle(struct call *call, CUresult result)
 			settled = seen & CONFLICT ? 0 : record;
 	} while (!__atomic_compare_exchange_n(&event->record, &seen, settled, true,
 					      __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE));
+	if (settled && !(settled & BUSY))
+		trace_record(event, settled);
 }
 
 void state_event_observed(struct call *call, CUresult result)
@@ -200,6 +230,8 @@ void state_event_waited(struct call *call, CUevent handle)
 		STATE_STORE(&call->stream->capture, capture);
 		launch_forget_all();
 		call->flags |= CALL_CAPTURED; /* this wait is the first operation in it */
+	} else if (!capture) {
+		trace_stream_wait(call, event);
 	}
 }
 

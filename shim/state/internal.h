@@ -25,7 +25,7 @@
  *	capture, capture_sequence	the calls of a capture, which the program orders itself;
  *					read by anyone
  *	owner				its thread at its first use; 0 by whoever retires the entry
- *	next				under LOCK_STATE
+ *	next, record			under LOCK_STATE
  */
 #ifndef SLIPSTREAM_STATE_INTERNAL_H
 #define SLIPSTREAM_STATE_INTERNAL_H
@@ -52,6 +52,7 @@ struct state_context {
 	int device;                  /* -1 unknown; constant while id is */
 	bool created;                /* by a cuCtxCreate; else a primary context */
 	uint32_t sync_memops;
+	struct record_context *record; /* NULL: not written; under LOCK_STATE */
 };
 
 /* What a thread used last. Its own; checked against the entries, which may have changed. */
@@ -138,6 +139,8 @@ struct state_stream *stream_per_thread(struct state_context *context);
 /* Under LOCK_STATE. */
 struct state_stream *stream_new(struct state_context *context, enum stream_kind kind,
 				uint64_t handle);
+/* Under LOCK_STATE: writes down what the entry is now. */
+void stream_tell(struct state_stream *stream);
 /* Under LOCK_STATE: the entry may be taken over, once its work is known complete. */
 void stream_retire(struct state_stream *stream);
 struct state_stream *stream_at(uint32_t index);

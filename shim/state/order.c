@@ -19,6 +19,8 @@
  * not known complete" is all a candidate says.
  */
 #include "catalogue/catalogue.h"
+#include "clock.h"
+#include "emit/emit.h"
 #include "state/internal.h"
 #include "state/state.h"
 
@@ -33,7 +35,8 @@ static void end_joining(struct state_stream *stream)
 	__atomic_store_n(&stream->joining, 0, __ATOMIC_RELEASE);
 }
 
-static void raise_completed(struct state_stream *stream, uint64_t number)
+/* False: it was known. */
+static bool raise_completed(struct state_stream *stream, uint64_t number)
 {
 	uint64_t seen = STATE_LOAD(&stream->completed);
 
@@ -41,6 +44,50 @@ static void raise_completed(struct state_stream *stream, uint64_t number)
 	       !__atomic_compare_exchange_n(&stream->completed, &seen, number, true,
 					    __ATOMIC_RELAXED, __ATOMIC_RELAXED))
 		;
+	return seen < number;
+}
+
+/*
+ * For the trace; never while `joining` or a lock is held. An entry that goes (order_forget) is not
+ * told: nothing was observed.
+ */
+static void trace_completed(const struct state_stream *stream, uint64_t number)
+{
+	struct trace_completed event = {.stream = state_stream_number(stream), .number = number};
+
+	if (__builtin_expect(emit_traces_full(), 0))
+		emit_trace(TRACE_COMPLETED, &event);
+}
+
+static void trace_submit(const struct call *call)
+{
+	struct trace_submit event = {
+		.stream = state_stream_number(call->stream),
+		.operation = call->operation,
+		.function = call->function,
+		.name = call->name,
+		.number = call->submission,
+		.bytes = call->bytes,
+	};
+
+	if (__builtin_expect(!emit_traces_full(), 1))
+		return;
+	event.call_ns = clock_duration_ns(call->entered, call->left);
+	emit_trace(TRACE_SUBMIT, &event);
+}
+
+/* The call's operation is behind what `of` had been given. */
+static void trace_join(const struct call *call, const struct state_stream *of, uint64_t of_number)
+{
+	struct trace_join event = {
+		.stream = state_stream_number(call->stream),
+		.number = call->submission,
+		.of_stream = state_stream_number(of),
+		.of_number = of_number,
+	};
+
+	if (__builtin_expect(emit_traces_full(), 0))
+		emit_trace(TRACE_JOIN, &event);
 }
 
 /* Conclusion 2, for every stream that may have something to gain. */
@@ -49,8 +96,9 @@ static void legacy_complete(struct state_stream *legacy, uint64_t number)
 	struct state_context *context = stream_context(legacy);
 	uint32_t words = (stream_count() + 63) / 64;
 	struct state_stream *stream;
-	uint64_t bits;
+	uint64_t bits, joined;
 	uint32_t word;
+	bool is_news;
 
 	for (word = 0; word < words; word++) {
 		for (bits = STATE_LOAD(&pending_bits[word]); bits; bits &= bits - 1) {
@@ -58,32 +106,42 @@ static void legacy_complete(struct state_stream *legacy, uint64_t number)
 			if (stream_context(stream) != context || !stream_joins(stream) ||
 			    !try_joining(stream))
 				continue;
-			if (STATE_LOAD(&stream->joined_by) &&
-			    STATE_LOAD(&stream->joined_by) <= number)
-				raise_completed(stream, STATE_LOAD(&stream->joined));
+			joined = STATE_LOAD(&stream->joined);
+			is_news = STATE_LOAD(&stream->joined_by) &&
+				  STATE_LOAD(&stream->joined_by) <= number &&
+				  raise_completed(stream, joined);
 			end_joining(stream);
+			if (is_news)
+				trace_completed(stream, joined);
 		}
 	}
 }
 
 void order_forget(struct state_stream *stream)
 {
-	raise_completed(stream, stream_submitted(stream));
+	(void)raise_completed(stream, stream_submitted(stream));
 }
 
 void order_complete(struct state_stream *stream, uint64_t number)
 {
 	struct state_context *context = stream_context(stream);
+	uint64_t legacy_joined;
+	bool is_news;
 
 	if (number <= STATE_LOAD(&stream->completed))
 		return;
-	raise_completed(stream, number);
+	if (raise_completed(stream, number))
+		trace_completed(stream, number);
 	if (stream_kind(stream) == STREAM_LEGACY) {
 		legacy_complete(stream, number);
 	} else if (stream_joins(stream) && context && try_joining(stream)) {
-		if (STATE_LOAD(&stream->legacy_at) && STATE_LOAD(&stream->legacy_at) <= number)
-			raise_completed(context->legacy, STATE_LOAD(&stream->legacy_joined));
+		legacy_joined = STATE_LOAD(&stream->legacy_joined);
+		is_news = STATE_LOAD(&stream->legacy_at) &&
+			  STATE_LOAD(&stream->legacy_at) <= number &&
+			  raise_completed(context->legacy, legacy_joined);
 		end_joining(stream);
+		if (is_news)
+			trace_completed(context->legacy, legacy_joined);
 	}
 }
 
@@ -113,8 +171,10 @@ static void join_blocking(struct call *call, uint64_t number)
 {
 	uint32_t count = call->pending_count;
 	struct state_stream *stream;
+	uint64_t joined = 0; /* bit i: the i-th of pending[] */
 	uint32_t i;
 
+	_Static_assert(CALL_PENDING_MAX <= 64, "bits of joined");
 	if (count > CALL_PENDING_MAX)
 		count = CALL_PENDING_MAX;
 	pending_begin_out();
@@ -126,11 +186,15 @@ static void join_blocking(struct call *call, uint64_t number)
 		if (call->pending[i].submitted > STATE_LOAD(&stream->joined)) {
 			STATE_STORE(&stream->joined, call->pending[i].submitted);
 			STATE_STORE(&stream->joined_by, number);
+			joined |= UINT64_C(1) << i;
 		}
 		end_joining(stream);
 		pending_take_out(unjoined_bits, stream, &stream->joined);
 	}
 	pending_end_out();
+	for (i = 0; i < count; i++)
+		if (joined >> i & 1)
+			trace_join(call, call->pending[i].stream, call->pending[i].submitted);
 }
 
 /* Surely becomes work on the device that takes its place in legacy order. */
@@ -164,11 +228,13 @@ uint64_t order_number(struct state_stream *stream, uint64_t youngest)
 void order_submitted(struct call *call)
 {
 	struct state_stream *stream = call->stream;
+	bool is_joined = false;
 	uint64_t number;
 
 	number = order_number(stream, (uint64_t)call->operation << 32 | call->name);
 	launch_turn(stream);
 	call->submission = number;
+	trace_submit(call);
 	/*
 	 * What was pending was seen after the launch: what is older is not known, so nothing is
 	 * concluded.
@@ -183,8 +249,11 @@ void order_submitted(struct call *call)
 		if (call->legacy_number > STATE_LOAD(&stream->legacy_joined)) {
 			STATE_STORE(&stream->legacy_joined, call->legacy_number);
 			STATE_STORE(&stream->legacy_at, number);
+			is_joined = true;
 		}
 		end_joining(stream);
+		if (is_joined)
+			trace_join(call, call->context->legacy, call->legacy_number);
 	}
 }
 

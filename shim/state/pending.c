@@ -198,9 +198,10 @@ static void attribute(struct call *call)
 {
 	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
 	CUstreamCaptureStatus status;
+	struct call_pending done[CALL_PENDING_MAX];
 	struct call_pending *pending;
 	struct state_stream *stream;
-	uint32_t i, kept = 0;
+	uint32_t i, kept = 0, done_count = 0;
 	CUresult result;
 	CUstream handle;
 
@@ -228,7 +229,7 @@ static void attribute(struct call *call)
 			    status == CU_STREAM_CAPTURE_STATUS_NONE) {
 				result = driver.cuStreamQuery(handle);
 				if (result == CUDA_SUCCESS) {
-					order_complete(stream, pending->submitted);
+					done[done_count++] = *pending;
 					continue;
 				}
 				pending->certain = result == CUDA_ERROR_NOT_READY;
@@ -239,6 +240,9 @@ static void attribute(struct call *call)
 		lock_give(&attribute_lock);
 	}
 	driver.cuThreadExchangeStreamCaptureMode(&mode);
+	/* Not under the lock: the trace hears of it. */
+	for (i = 0; i < done_count; i++)
+		order_complete(done[i].stream, done[i].submitted);
 }
 
 static void look_at_joins(struct call *call, bool is_legacy)

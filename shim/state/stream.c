@@ -121,6 +121,13 @@ static struct state_stream *make(void)
 	return stream;
 }
 
+void stream_tell(struct state_stream *stream)
+{
+	stream->record =
+		emit_stream(stream->record, state_stream_number(stream), stream_kind(stream),
+			    state_context_id(stream_context(stream)), STATE_LOAD(&stream->handle));
+}
+
 struct state_stream *stream_new(struct state_context *context, enum stream_kind kind,
 				uint64_t handle)
 {
@@ -153,6 +160,9 @@ struct state_stream *stream_new(struct state_context *context, enum stream_kind 
 		state_lost("streams");
 		return NULL;
 	}
+	/* A legacy stream's context is not there yet (context.c). */
+	if (kind != STREAM_LEGACY)
+		stream_tell(stream);
 	return stream;
 }
 
@@ -175,8 +185,8 @@ void stream_retire_context(struct state_context *context)
 		stream = stream_at(i);
 		if (stream_context(stream) != context)
 			continue;
-		/* The context's end is the end of its work. */
-		order_complete(stream, stream_submitted(stream));
+		/* The context's end is the end of its work, all of which is looked at here. */
+		order_forget(stream);
 		if (stream == context->legacy)
 			continue;
 		STATE_STORE(&stream->context, NULL);

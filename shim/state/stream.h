@@ -8,6 +8,7 @@
 
 #include <stdint.h>
 
+struct record_stream;
 struct state_context;
 
 struct state_stream {
@@ -31,6 +32,8 @@ struct state_stream {
 	uint32_t capture_sequence; /* odd: this stream began a capture that goes on (capture.c) */
 	uint64_t owner;            /* serial of the thread of a per-thread stream */
 	struct state_stream *next; /* in the list of entries to take over; under LOCK_STATE */
+	/* What it is, in the record file; NULL: not written. Under LOCK_STATE. */
+	struct record_stream *record;
 } __attribute__((aligned(64)));
 
 #endif
