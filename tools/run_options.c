@@ -118,7 +118,7 @@ static void check_file(const struct setting *setting, const char *name, const ch
 		table_speaker = command_name;
 		if (table_read(&table, path, 0))
 			exit(EXIT_RUN);
-		table_done(&table);
+		table_clear(&table);
 	}
 }
 

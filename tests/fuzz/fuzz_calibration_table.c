@@ -40,7 +40,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		 */
 		if (table.count && table.count < 32 && table_compare(&table, &table) >= table.count)
 			abort();
-		table_done(&table);
+		table_clear(&table);
 	}
 	close(file);
 	return 0;

@@ -199,7 +199,7 @@ static int collect(const char *unit, int from, struct table *lines, int *ret_ste
 
 			snprintf(ret_line, 256, "%.255s", rest ? rest + 1 : "");
 		} else {
-			r = table_add(lines, line);
+			r = table_add_line(lines, line);
 			if (r)
 				break;
 		}
@@ -229,7 +229,7 @@ static int run_unit(const char *unit, struct table *lines)
 					unit);
 				return r;
 			}
-			if (hung_line[0] && table_add(lines, hung_line))
+			if (hung_line[0] && table_add_line(lines, hung_line))
 				return -ENOMEM;
 			from = step + 1;
 			continue;
@@ -257,15 +257,15 @@ static bool earlier(const struct table *partial, const char *unit, struct table 
 		const char *line = partial->line[i];
 
 		if (!strcmp(line, first)) {
-			table_done(lines);
+			table_clear(lines);
 			inside = true;
 		} else if (!strcmp(line, last) && inside) {
 			return true;
 		} else if (inside) {
-			(void)table_add(lines, line);
+			(void)table_add_line(lines, line);
 		}
 	}
-	table_done(lines);
+	table_clear(lines);
 	return false;
 }
 
@@ -335,7 +335,7 @@ static int measure_all(struct table *table, char unit[UNITS_MAX][UNIT_NAME], int
 		int r = 0;
 
 		if (env.only && !strstr(unit[i], env.only)) {
-			table_done(&lines);
+			table_clear(&lines);
 			continue;
 		}
 		if (env.verbose)
@@ -350,14 +350,15 @@ static int measure_all(struct table *table, char unit[UNITS_MAX][UNIT_NAME], int
 		for (size_t n = 0; n < lines.count; n++) {
 			if (state && !had && !r)
 				fprintf(state, "%s\n", lines.line[n]);
-			if (!said_already(table, lines.line[n]) && table_add(table, lines.line[n]))
+			if (!said_already(table, lines.line[n]) &&
+			    table_add_line(table, lines.line[n]))
 				return -ENOMEM;
 		}
 		if (state && !had && !r) {
 			fprintf(state, "done %s\n", unit[i]);
 			fflush(state);
 		}
-		table_done(&lines);
+		table_clear(&lines);
 	}
 	return missed;
 }
@@ -415,10 +416,10 @@ int main(int argc, char **argv)
 		}
 		return FAILED;
 	}
-	r = table_add(&table, TABLE_FIRST_LINE);
+	r = table_add_line(&table, TABLE_FIRST_LINE);
 	for (size_t i = 0; i < device.count; i++)
-		r |= table_add(&table, device.line[i]);
-	r |= table_add(&table, env.full ? "set full" : "set default");
+		r |= table_add_line(&table, device.line[i]);
+	r |= table_add_line(&table, env.full ? "set full" : "set default");
 	if (!r)
 		r = measure_all(&table, unit, units, &partial, state);
 	if (r < 0) {
@@ -453,9 +454,9 @@ int main(int argc, char **argv)
 		if (differences && !status)
 			status = DIFFERENT;
 	}
-	table_done(&table);
-	table_done(&partial);
-	table_done(&committed);
-	table_done(&device);
+	table_clear(&table);
+	table_clear(&partial);
+	table_clear(&committed);
+	table_clear(&device);
 	return status;
 }

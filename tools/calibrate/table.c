@@ -16,7 +16,7 @@
 
 const char *table_speaker = "slipstream calibrate";
 
-void table_done(struct table *table)
+void table_clear(struct table *table)
 {
 	for (size_t i = 0; i < table->count; i++)
 		free(table->line[i]);
@@ -24,7 +24,7 @@ void table_done(struct table *table)
 	*table = (struct table){0};
 }
 
-int table_add(struct table *table, const char *line)
+int table_add_line(struct table *table, const char *line)
 {
 	char **grown = realloc(table->line, (table->count + 1) * sizeof(*grown));
 
@@ -146,7 +146,7 @@ int table_read(struct table *ret_table, const char *path, int partial)
 				r = refuse(path, "wrong checksum: the file is damaged");
 			closed = true;
 		} else {
-			r = table_add(&table, line);
+			r = table_add_line(&table, line);
 		}
 	}
 	if (!r && ferror(file))
@@ -156,7 +156,7 @@ int table_read(struct table *ret_table, const char *path, int partial)
 	free(line);
 	fclose(file);
 	if (r) {
-		table_done(&table);
+		table_clear(&table);
 		return r;
 	}
 	*ret_table = table;

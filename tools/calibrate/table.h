@@ -18,9 +18,9 @@ struct table {
 	size_t count;
 };
 
-void table_done(struct table *table);
+void table_clear(struct table *table);
 /* Returns 0 or -ENOMEM. */
-int table_add(struct table *table, const char *line);
+int table_add_line(struct table *table, const char *line);
 /*
  * Writes beside the file first, then renames: a table is whole or not there. Returns 0 or -errno.
  */
