@@ -19,4 +19,8 @@ struct consumer_type {
 
 extern const struct consumer_type consumer_types[]; /* ends with a NULL name */
 
+/* By name; also -ENOENT: this build has no such consumer. */
+int consumer_create(const char *name, const char *path, struct consumer *ret_consumer,
+		    char **reterr_text);
+
 #endif

@@ -326,3 +326,37 @@ void model_each(const struct model *model, uint32_t process, enum trace_event ev
 		if (!take(context, table_at(table, i)))
 			return;
 }
+
+void model_each_parts(const struct model *model, uint32_t process, enum trace_event event,
+		      bool (*take)(void *context, uint64_t key, const void *parts, size_t count),
+		      void *context)
+{
+	const struct table *table;
+
+	if (process >= model->count || !has_parts(event) || event == TRACE_DEF_STRING)
+		return;
+	table = &model->processes[process]->tables[event];
+	for (size_t i = 0; i < table->count; i++) {
+		const struct parts *parts = table_at(table, i);
+
+		if (!take(context, table->order[i]->key, parts->array, parts->count))
+			return;
+	}
+}
+
+void model_each_string(const struct model *model, uint32_t process,
+		       bool (*take)(void *context, uint32_t id, const char *text), void *context)
+{
+	const struct table *table;
+
+	if (process >= model->count)
+		return;
+	table = &model->processes[process]->tables[TRACE_DEF_STRING];
+	for (size_t i = 0; i < table->count; i++) {
+		const struct string *string = table_at(table, i);
+
+		if (string->text && string->filled == string->length &&
+		    !take(context, (uint32_t)table->order[i]->key, string->text))
+			return;
+	}
+}

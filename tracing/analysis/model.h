@@ -73,4 +73,11 @@ const char *model_string(const struct model *model, uint32_t process, uint32_t i
 void model_each(const struct model *model, uint32_t process, enum trace_event event,
 		bool (*take)(void *context, const void *definition), void *context);
 
+/* The same for parts: `parts` as from model_parts(). Not for def_string, whose texts model_each_string() gives. */
+void model_each_parts(const struct model *model, uint32_t process, enum trace_event event,
+		      bool (*take)(void *context, uint64_t key, const void *parts, size_t count),
+		      void *context);
+void model_each_string(const struct model *model, uint32_t process,
+		       bool (*take)(void *context, uint32_t id, const char *text), void *context);
+
 #endif
