@@ -163,6 +163,7 @@ static pid_t start_daemon(const struct keeper_plan *plan, char **arguments)
 	struct sigaction standard = {.sa_handler = SIG_DFL};
 	pid_t keeper = getpid(), pid = fork();
 	sigset_t none;
+	char *run;
 
 	if (pid)
 		return pid;
@@ -175,6 +176,8 @@ static pid_t start_daemon(const struct keeper_plan *plan, char **arguments)
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 	(void)unsetenv("LD_PRELOAD"); /* the program's */
 	(void)setenv("LTTNG_HOME", plan->home, 1);
+	run = memory_format("%s/.lttng", plan->home);
+	(void)setenv("LTTNG_RUNDIR", run, 1); /* from 2.14 on; the same folder */
 	if (plan->preload)
 		(void)setenv("LD_PRELOAD", plan->preload, 1);
 	(void)execv(arguments[0], arguments);

@@ -2,9 +2,9 @@
 /*
  * Session (session.h). Called by trace.c; relies on liblttng-ctl and the keeper.
  *
- * liblttng-ctl finds its daemon anew for each call, by the environment and the user. enter() and
- * leave() stand around every group of calls: they direct the library to the private daemon and set
- * the time limit, since a call waits without one for a daemon that hangs.
+ * enter() and leave() stand around every group of calls: they direct liblttng-ctl, which connects anew
+ * for each call, to the private daemon and set the time limit, since a call waits without one for a
+ * daemon that hangs.
  */
 #include "session.h"
 
@@ -20,11 +20,11 @@
 #include "daemon_user.h"
 #include "keeper.h"
 #include "memory.h"
+#include "session_socket.h"
 
-#define CHANNEL  "slipstream"
-#define PATTERN  "slipstream:*"
-#define NO_GROUP "-"    /* no group has this name: a root daemon of the machine is not ours */
-#define LIVE_US  200000 /* how old an event may get before a live reader has it */
+#define CHANNEL "slipstream"
+#define PATTERN "slipstream:*"
+#define LIVE_US 200000 /* how old an event may get before a live reader has it */
 #define SWITCH_US                                                                                  \
 	1000000      /* buffers are handed on at least so often: a killed daemon loses little */
 #define MONITOR_US 0 /* nobody watches the buffers' fill */
@@ -36,45 +36,26 @@ struct session {
 	bool joined, had_events;      /* had: before we came */
 	struct lttng_channel channel; /* joined: the one that takes our events */
 	struct session_loss before;   /* joined: lost before we came */
-	char *old_home;
+	char *socket;                 /* of the private daemon */
 };
 
 /* ---- Which daemon, and for how long ---- */
 
 static void enter(struct session *session)
 {
-	const struct session_plan *plan = session->plan;
-	const char *home = getenv("LTTNG_HOME");
-	_cleanup_free_ char *run = NULL;
-
-	if (!plan->keeper)
+	if (!session->plan->keeper)
 		return;
-	session->old_home = home ? memory_copy(home) : NULL;
-	run = memory_format("%s/.lttng", plan->home);
-	(void)setenv("LTTNG_HOME", plan->home, 1);
-	(void)setenv("LTTNG_RUNDIR", run, 1); /* from 2.14 on */
-	daemon_user_seen = !geteuid();
-	keeper_call_begins(plan->keeper);
+	session_socket = session->socket;
+	keeper_call_begins(session->plan->keeper);
 }
 
 /* False: it took too long, and the daemons are gone. */
 static bool leave(struct session *session)
 {
-	const struct session_plan *plan = session->plan;
-	bool in_time;
-
-	if (!plan->keeper)
+	if (!session->plan->keeper)
 		return true;
-	in_time = keeper_call_ends(plan->keeper);
-	daemon_user_seen = false;
-	(void)unsetenv("LTTNG_RUNDIR");
-	if (session->old_home)
-		(void)setenv("LTTNG_HOME", session->old_home, 1);
-	else
-		(void)unsetenv("LTTNG_HOME");
-	free(session->old_home);
-	session->old_home = NULL;
-	return in_time;
+	session_socket = NULL;
+	return keeper_call_ends(session->plan->keeper);
 }
 
 /* leave(), and one line for a failed call. */
@@ -222,11 +203,9 @@ static int arm(struct session *session)
 		    LTTNG_ACTION_STATUS_OK)
 		session->trigger = lttng_trigger_create(condition, action);
 	if (session->trigger) {
-		bool hidden = daemon_user_seen;
-
-		daemon_user_seen = false;
-		(void)lttng_trigger_set_owner_uid(session->trigger, geteuid());
-		daemon_user_seen = hidden;
+		/* The daemon wants its own user there, and takes root for that one. */
+		if (session->plan->keeper && !geteuid())
+			(void)lttng_trigger_set_owner_uid(session->trigger, DAEMON_USER);
 		code = -(int)lttng_register_trigger_with_automatic_name(session->trigger);
 		code = code == -LTTNG_OK ? 0 : code;
 	}
@@ -241,7 +220,7 @@ static struct session *new_session(const struct session_plan *plan)
 
 	session->plan = plan;
 	if (plan->keeper)
-		(void)lttng_set_tracing_group(NO_GROUP);
+		session->socket = memory_format("%s/.lttng/client-lttng-sessiond", plan->home);
 	return session;
 }
 
@@ -435,5 +414,6 @@ void session_end(struct session *session)
 		(void)leave(session);
 		lttng_destroy_handle(session->handle);
 	}
+	free(session->socket);
 	free(session);
 }
