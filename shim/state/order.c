@@ -128,8 +128,11 @@ void order_complete(struct state_stream *stream, uint64_t number)
 	uint64_t legacy_joined;
 	bool is_news;
 
-	if (number <= STATE_LOAD(&stream->completed))
+	if (number <= STATE_LOAD(&stream->completed)) {
+		/* No news, but the trace tells by it what a wait was for (what-if). */
+		trace_completed(stream, number);
 		return;
+	}
 	if (raise_completed(stream, number))
 		trace_completed(stream, number);
 	if (stream_kind(stream) == STREAM_LEGACY) {
