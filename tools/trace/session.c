@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <lttng/action/action.h>
+#include <lttng/action/rate-policy.h>
 #include <lttng/action/snapshot-session.h>
 #include <lttng/condition/condition.h>
 #include <lttng/condition/event-rule-matches.h>
@@ -191,14 +192,19 @@ static struct lttng_condition *blocked_longer(uint64_t ns)
 	return condition;
 }
 
-/* The daemon itself saves a snapshot when such an event comes. */
+/*
+ * The daemon itself saves a snapshot when the first such event comes. Not for each of them: a program
+ * that blocks a thousand times a second would have the disk full of the same buffers.
+ */
 static int arm(struct session *session)
 {
+	struct lttng_rate_policy *once = lttng_rate_policy_once_after_n_create(1);
 	struct lttng_condition *condition = blocked_longer(session->plan->blocked_over_ns);
 	struct lttng_action *action = lttng_action_snapshot_session_create();
 	int code = -LTTNG_ERR_NOMEM;
 
-	if (condition && action &&
+	if (condition && action && once &&
+	    lttng_action_snapshot_session_set_rate_policy(action, once) == LTTNG_ACTION_STATUS_OK &&
 	    lttng_action_snapshot_session_set_session_name(action, session->plan->name) ==
 		    LTTNG_ACTION_STATUS_OK)
 		session->trigger = lttng_trigger_create(condition, action);
@@ -211,6 +217,7 @@ static int arm(struct session *session)
 	}
 	lttng_condition_destroy(condition);
 	lttng_action_destroy(action);
+	lttng_rate_policy_destroy(once);
 	return code;
 }
 
@@ -378,6 +385,14 @@ void session_disarm(struct session *session)
 	(void)leave(session);
 	lttng_trigger_destroy(session->trigger);
 	session->trigger = NULL;
+}
+
+void session_rearm(struct session *session)
+{
+	session_disarm(session);
+	enter(session);
+	(void)arm(session);
+	(void)leave(session);
 }
 
 int session_stop(struct session *session, struct session_loss *ret_loss, char **reterr_text)

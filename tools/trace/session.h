@@ -44,7 +44,11 @@ int session_join(const struct session_plan *plan, struct session **ret_session, 
 
 /* Saves what the buffers hold. SESSION_SNAPSHOT only. */
 int session_snapshot(struct session *session, char **reterr_text);
-/* No snapshot of its own accord from now on. */
+/*
+ * With blocked_over_ns the session saves one snapshot of its own accord; a further one after each
+ * rearm, none after a disarm.
+ */
+void session_rearm(struct session *session);
 void session_disarm(struct session *session);
 
 /* What was lost so far, exact once the session is stopped. A joined session: since we joined. */

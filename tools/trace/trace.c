@@ -42,6 +42,7 @@ struct tracer {
 	struct keeper *keeper;
 	struct session *session;
 	char *folder, *records, *home, *log, *name;
+	size_t snapshots;                       /* at the last tick */
 	int control_port, data_port, live_port; /* of our relay daemon; 0: none */
 };
 
@@ -272,9 +273,13 @@ static bool on_signal(void *context, int number)
 static void on_tick(void *context)
 {
 	struct tracer *tracer = context;
+	size_t snapshots = folder_count_snapshots(tracer->folder);
 
-	if (folder_count_snapshots(tracer->folder) >= SNAPSHOTS_MAX)
-		session_disarm(tracer->session);
+	if (snapshots == tracer->snapshots)
+		return;
+	tracer->snapshots = snapshots;
+	if (snapshots < SNAPSHOTS_MAX)
+		session_rearm(tracer->session);
 }
 
 static int run(struct tracer *tracer, struct run_end *ret_end)
