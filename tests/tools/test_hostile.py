@@ -193,7 +193,7 @@ class Hostile(unittest.TestCase):
                 (records.SITE, struct.pack("<IHH", 99, 0, 257) + bytes(257 * 16), "too many Python frames"),
                 (records.WAIT, bytes(72), "short"), (records.CANDIDATE, bytes(32), "short"), (records.NOTE, bytes(8), "short"),
                 (records.WAITED_FOR, bytes(16), "short"), (records.FUNCTION, bytes(8), "short"), (records.RULE, bytes(8), "short"),
-                (records.REGION, bytes(0), "short"), (99, bytes(8), "unknown type"), (records.HEADER, bytes(88), "second header")):
+                (records.REGION, bytes(0), "short"), (records.HEADER, bytes(88), "second header")):
             r = records.sample()
             at = len(r.data)
             r.record(kind, payload)
@@ -204,6 +204,30 @@ class Hostile(unittest.TestCase):
                               % (kind, at)], what)
             with open(os.path.join(self.folder.name, "j")) as file:
                 self.assertIn('"exported": 7', file.read(), what)
+
+    def test_types_not_known(self):
+        """Of a newer library, or for the trace only (contexts, streams): passed over without a word."""
+        for kind in (15, 16, 99):
+            for payload in (bytes(0), bytes(8), bytes(1000)):
+                r = records.sample()
+                r.record(kind, payload)
+                r.function("cuBehind")
+                text = self.report(r.bytes(), "--json", os.path.join(self.folder.name, "j")).stdout.decode()
+                self.assertNotIn("damaged", text, kind)
+                with open(os.path.join(self.folder.name, "j")) as file:
+                    self.assertIn('"exported": 7', file.read(), kind)
+
+    def test_header_of_a_newer_library(self):
+        """It is longer; what it says more is not read. One without the last fields is of an older library."""
+        for more in (0, 8, 16, 800):
+            data = bytearray(records.sample().bytes())
+            size = struct.unpack_from("<I", data, 4)[0]
+            self.assertEqual(size, 96)
+            data[4:8] = struct.pack("<I", size + more)
+            data[size:size] = bytes(more)
+            text = self.report(data).stdout.decode()
+            self.assertNotIn("damaged", text, more)
+            self.assertIn("demo --fast", text, more)
 
     def test_ids_used_twice(self):
         for kind, payload, what in ((records.RULE, struct.pack("<IIII", 0, 1, 1, 1), "rule 0"),

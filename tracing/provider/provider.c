@@ -50,6 +50,8 @@ static void before_fork(void)
 	/* Blocks all signals, then takes its lock: what is stored before belongs to nobody yet. */
 	lttng_ust_before_fork(&mask);
 	saved = mask;
+	/* Compared later: the system fills in a part only. */
+	memset(&blocked, 0, sizeof(blocked));
 	pthread_sigmask(SIG_SETMASK, NULL, &blocked);
 	errno = saved_errno;
 }
@@ -62,6 +64,7 @@ static sigset_t mask_to_restore(void)
 {
 	sigset_t now;
 
+	memset(&now, 0, sizeof(now));
 	pthread_sigmask(SIG_SETMASK, NULL, &now);
 	return memcmp(&now, &blocked, sizeof(now)) ? now : saved;
 }
