@@ -5,10 +5,12 @@
 #include <errno.h>
 
 #include "memory.h"
+#include "tracing/analysis/page.h"
 #include "tracing/analysis/timeline.h"
 
 const struct consumer_type consumer_types[] = {
 	{"timeline", timeline_create},
+	{"html", page_create},
 	{NULL, NULL},
 };
 
