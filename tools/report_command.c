@@ -1,16 +1,23 @@
 // SPDX-License-Identifier: MIT
 /*
- * slipstream report: record files to text and JSON, at any time and as often as wanted. The text
- * goes to stdout. Exit status: 0, 1 if nothing could be read or written, 2 usage.
+ * slipstream report: record files to text and JSON, at any time and as often as wanted; traces are handed over to the program
+ * slipstream-analyze, with the same command line. The text goes to stdout. Exit status: 0, 1 if nothing
+ * could be read or written, 2 usage.
  */
+#include <errno.h>
+
 #include "command.h"
 #include "memory.h"
+#include "place.h"
 #include "process_state.h"
 #include "report.h"
+#include "report_select.h"
 #include "report_style.h"
+#include "trace_find.h"
 
 struct arguments {
 	struct report_output output;
+	struct report_select select;
 	char **paths;
 	int path_count;
 };
@@ -23,25 +30,66 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 	switch (key) {
 	case ARGP_KEY_INIT:
 		state->child_inputs[0] = &arguments->output;
+		state->child_inputs[1] = &arguments->select;
 		return 0;
 	case ARGP_KEY_ARGS:
 		arguments->paths = state->argv + state->next;
 		arguments->path_count = state->argc - state->next;
 		return 0;
 	case ARGP_KEY_NO_ARGS:
-		command_fail(command_usage_status, "no folder or record file given (try --help)");
+		command_fail(command_usage_status,
+			     "no folder, record file or trace given (try --help)");
 	default:
 		return ARGP_ERR_UNKNOWN;
 	}
 }
 
+static bool has_trace(const struct arguments *arguments)
+{
+	struct trace_places places = {0};
+	bool found;
+
+	for (int i = 0; i < arguments->path_count; i++)
+		trace_find(arguments->paths[i], &places);
+	found = places.count;
+	trace_places_done(&places);
+	return found;
+}
+
+/* A folder may hold both: the trace tells more. */
+static void hand_over(char **argv)
+{
+	_cleanup_free_ char *path = place_program("../tracing/analysis", "slipstream-analyze");
+
+	if (!path)
+		command_fail(EXIT_FAILURE,
+			     "traces cannot be read: slipstream-analyze is not part of "
+			     "this build");
+	(void)execv(path, argv);
+	command_fail(EXIT_FAILURE, "cannot start %s: %s", path, strerror(errno));
+}
+
+static void check_no_trace_option(const struct arguments *arguments)
+{
+	const char *option = arguments->select.trace_option;
+
+	if (arguments->output.style.by >= REPORT_BY_STREAM)
+		option = "this key of --by";
+	if (option)
+		command_fail(command_usage_status, "%s needs a trace, and none is in %s", option,
+			     arguments->paths[0]);
+}
+
 int command_report(int argc, char **argv)
 {
-	static const struct argp_child children[] = {{.argp = &report_style_argp}, {0}};
+	static const struct argp_child children[] = {
+		{.argp = &report_style_argp}, {.argp = &report_select_argp}, {0}};
 	static const struct argp argp = {
 		.parser = parse,
 		.args_doc = "FOLDER|FILE...",
-		.doc = "Report on the record files that programs left in FOLDER (SLIPSTREAM_OUT).",
+		.doc = "Report on the record files that programs left in FOLDER (SLIPSTREAM_OUT), "
+		       "or on "
+		       "the trace in it.",
 		.children = children,
 	};
 	_cleanup_free_ char *error_text = NULL;
@@ -52,7 +100,11 @@ int command_report(int argc, char **argv)
 
 	report_style_init(&arguments.output, STDOUT_FILENO);
 	arguments.output.text_stream = stdout;
+	report_select_init(&arguments.select);
 	command_parse(&argp, argc, argv, 0, &arguments);
+	if (!arguments.select.records && has_trace(&arguments))
+		hand_over(argv);
+	check_no_trace_option(&arguments);
 
 	if (report_output_prepare(&arguments.output, &error_text))
 		command_fail(EXIT_FAILURE, "%s", error_text);

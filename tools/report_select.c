@@ -39,7 +39,7 @@ static const struct argp_option options[] = {
 	 20},
 	{"what-if", KEY_WHAT_IF, 0, 0, "tell what removing each wait would save (level full)", 20},
 	{"waits", KEY_WAITS, 0, 0, "list every wait instead of the report", 20},
-	{"records", KEY_RECORDS, 0, 0, "read the record files of a folder that has a trace too",
+	{"records", KEY_RECORDS, 0, 0, "report on the record files even where there is a trace",
 	 20},
 	{0},
 };

@@ -25,7 +25,7 @@ struct report_select {
 
 	const char *timeline, *html; /* files to write; NULL: not wanted */
 	bool what_if, waits;
-	bool records; /* read the record files of a folder that has a trace, too */
+	bool records; /* the record files, even of a folder that has a trace */
 
 	const char *trace_option; /* one that needs a trace, as "--rank"; NULL: none was given */
 };

@@ -12,29 +12,42 @@
 #include "process_state.h"
 #include "tracing/analysis/report_image.h"
 #include "tracing/analysis/report_sums.h"
+#include "tracing/analysis/report_window.h"
 
 #define SET_BIT UINT32_C(0x80000000) /* of a number of candidates: it is a set */
 
 struct report_consumer {
 	struct report_request request;
 	struct sums sums;
-	int64_t begin_ns, end_ns; /* of the window */
-	bool has_begun;
+	struct report_window window;
 };
 
 /* ---- while reading ---- */
 
-static int64_t point(const struct report_consumer *consumer, const struct report_time *time,
+static int64_t point(const struct report_request *request, const struct report_time *time,
 		     int64_t first_ns, int64_t if_none)
 {
-	const struct report_request *request = &consumer->request;
-
 	if (!time->is_set)
 		return if_none;
 	if (!time->is_share)
 		return first_ns + time->ns;
 	return request->range_begin_ns +
 	       (int64_t)((double)(request->range_end_ns - request->range_begin_ns) * time->share);
+}
+
+void report_window_set(struct report_window *window, const struct report_request *request,
+		       int64_t first_ns)
+{
+	window->is_set = true;
+	window->begin_ns = point(request, &request->select->begin, first_ns, INT64_MIN);
+	window->end_ns = point(request, &request->select->end, first_ns, INT64_MAX);
+}
+
+bool report_selects(const struct report_select *select, const struct model_process *process)
+{
+	return (select->rank < 0 || process->rank == select->rank) &&
+	       (select->pid < 0 || process->pid == select->pid) &&
+	       (!select->host || !strcmp(process->host, select->host));
 }
 
 static int take(void *data, const struct model *model, const struct analysis_event *event,
@@ -44,15 +57,8 @@ static int take(void *data, const struct model *model, const struct analysis_eve
 
 	(void)model;
 	(void)reterr_text;
-	if (!consumer->has_begun) {
-		const struct report_select *select = consumer->request.select;
-
-		consumer->has_begun = true;
-		consumer->begin_ns = point(consumer, &select->begin, event->ns, INT64_MIN);
-		consumer->end_ns = point(consumer, &select->end, event->ns, INT64_MAX);
-	}
-	if (event->id == TRACE_WAIT && event->ns >= consumer->begin_ns &&
-	    event->ns <= consumer->end_ns)
+	report_window_begin(&consumer->window, &consumer->request, event->ns);
+	if (event->id == TRACE_WAIT && report_window_has(&consumer->window, event->ns))
 		sums_take(&consumer->sums, event);
 	return 0;
 }
@@ -166,13 +172,6 @@ struct part {
 	struct table waited_for; /* struct sum by (wait id, candidate id) */
 };
 
-static bool is_wanted(const struct report_select *select, const struct model_process *process)
-{
-	return (select->rank < 0 || process->rank == select->rank) &&
-	       (select->pid < 0 || process->pid == select->pid) &&
-	       (!select->host || !strcmp(process->host, select->host));
-}
-
 static struct part *new_parts(const struct report_consumer *consumer, const struct model *model,
 			      size_t *ret_wanted)
 {
@@ -182,7 +181,7 @@ static struct part *new_parts(const struct report_consumer *consumer, const stru
 	*ret_wanted = 0;
 	for (size_t i = 0; i < count; i++) {
 		parts[i].wanted =
-			is_wanted(consumer->request.select, model_process(model, (uint32_t)i));
+			report_selects(consumer->request.select, model_process(model, (uint32_t)i));
 		parts[i].waits.data_size = sizeof(struct sum);
 		parts[i].waited_for.data_size = sizeof(struct sum);
 		*ret_wanted += parts[i].wanted;
@@ -323,9 +322,11 @@ static struct report *build(const struct report_consumer *consumer, const struct
 		report_text_list_add(&report->reasons, memory_copy(end->notes[i]));
 	report_finish(report, all_local(model) ? process_now_ns() : 0, 0);
 	if (select->begin.is_set || select->end.is_set) {
-		int64_t first =
-			consumer->begin_ns > end->begin_ns ? consumer->begin_ns : end->begin_ns;
-		int64_t last = consumer->end_ns < end->end_ns ? consumer->end_ns : end->end_ns;
+		int64_t first = consumer->window.begin_ns > end->begin_ns
+					? consumer->window.begin_ns
+					: end->begin_ns;
+		int64_t last = consumer->window.end_ns < end->end_ns ? consumer->window.end_ns
+								     : end->end_ns;
 
 		report->wall_ns = last > first ? (uint64_t)(last - first) : 0;
 	}

@@ -124,6 +124,12 @@ int sink_finish(struct sink *sink, bool interrupted, const char *broken)
 	return status;
 }
 
+void sink_break(struct sink *sink)
+{
+	note_error(sink, sink_thread_error());
+	(void)sink_finish(sink, false, sink->error_text);
+}
+
 enum sink_status sink_consume(struct sink *sink, bt_message_iterator *iterator)
 {
 	bt_message_array_const messages;
@@ -138,8 +144,7 @@ enum sink_status sink_consume(struct sink *sink, bt_message_iterator *iterator)
 	case BT_MESSAGE_ITERATOR_NEXT_STATUS_END:
 		return sink_finish(sink, false, NULL) ? SINK_ERROR : SINK_END;
 	default:
-		note_error(sink, sink_thread_error());
-		(void)sink_finish(sink, false, sink->error_text);
+		sink_break(sink);
 		return SINK_ERROR;
 	}
 	for (uint64_t i = 0; i < count; i++) {
@@ -156,6 +161,11 @@ enum sink_status sink_consume(struct sink *sink, bt_message_iterator *iterator)
 const char *sink_error(const struct sink *sink)
 {
 	return sink->error_text;
+}
+
+const struct model *sink_model(const struct sink *sink)
+{
+	return sink->model;
 }
 
 uint64_t sink_events(const struct sink *sink)

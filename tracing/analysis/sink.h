@@ -38,9 +38,13 @@ enum sink_status sink_consume(struct sink *sink, bt_message_iterator *iterator);
  */
 int sink_finish(struct sink *sink, bool interrupted, const char *broken);
 
+/* The thread's error broke the trace off before a batch could be taken: as sink_consume() does it then. */
+void sink_break(struct sink *sink);
+
 /* What went wrong first, one line; NULL: nothing. Valid as long as the sink. */
 const char *sink_error(const struct sink *sink);
 
+const struct model *sink_model(const struct sink *sink);
 uint64_t sink_events(const struct sink *sink);
 int64_t sink_time(const struct sink *sink); /* of the last event */
 
