@@ -384,7 +384,7 @@ def _(place):
 
 @test("entry-settings-of-other-parts-are-silent")
 def _(place):
-    others = {"SLIPSTREAM_LTTNG": "/none", "SLIPSTREAM_FIX": "frees", "SLIPSTREAM_RELAX": "order", "SLIPSTREAM_LIBRARY": "/none"}
+    others = {"SLIPSTREAM_FIX": "frees", "SLIPSTREAM_RELAX": "order", "SLIPSTREAM_LIBRARY": "/none"}
     good = {"SLIPSTREAM_STACK": "64", "SLIPSTREAM_THRESHOLD": "2ms", "SLIPSTREAM_PYTHON": "off", "SLIPSTREAM_ATTRIBUTE": ""}
     place.calls("dlsym", environment={**others, **good})
     equal(place.process().note("config"), [], "notes")
