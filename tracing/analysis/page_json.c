@@ -377,7 +377,7 @@ static void add_threads(struct writer *writer, json_t *page)
 	timeline_set(page, "threads", threads);
 }
 
-/* After all that may add streams. */
+/* [process, words, short words]. After all that may add streams. */
 static void add_streams(struct writer *writer, json_t *page)
 {
 	json_t *streams = new_array();
@@ -386,10 +386,13 @@ static void add_streams(struct writer *writer, json_t *page)
 		const struct page_stream *stream = table_at(&writer->collection->streams, i);
 		_cleanup_free_ char *words =
 			stream_words(writer->model, stream->process, stream->number);
+		_cleanup_free_ char *short_words =
+			stream_short_words(writer->model, stream->process, stream->number);
 		json_t *item = new_array();
 
 		append(item, signed_number(stream->process));
 		append(item, timeline_text(words));
+		append(item, timeline_text(short_words));
 		append(streams, item);
 	}
 	timeline_set(page, "streams", streams);

@@ -127,26 +127,47 @@ static void write_context(FILE *out, const struct model *model, uint32_t process
 		(void)fprintf(out, ", GPU %" PRIi32, search.found->device);
 }
 
-char *stream_words(const struct model *model, uint32_t process, uint64_t number)
+static void write_stream(FILE *out, const struct model *model, uint32_t process, uint64_t number,
+			 bool with_context)
 {
-	const struct trace_def_stream *stream;
+	const struct trace_def_stream *stream = NULL;
+	uint64_t context = 0;
+
+	if (number & TIMELINE_LEGACY) {
+		(void)fputs("legacy stream", out);
+		context = number & ~TIMELINE_LEGACY;
+	} else {
+		(void)fprintf(out, "stream %" PRIu64, number);
+		stream = model_find(model, process, TRACE_DEF_STREAM, number);
+	}
+	if (stream) {
+		(void)fprintf(out, " (%s)", report_stream_kind(stream->kind));
+		context = stream->context;
+	}
+	if (with_context)
+		write_context(out, model, process, context);
+}
+
+static char *stream_text(const struct model *model, uint32_t process, uint64_t number,
+			 bool with_context)
+{
 	char *text = NULL;
 	size_t size;
 	FILE *out = memory_check(open_memstream(&text, &size));
 
-	if (number & TIMELINE_LEGACY) {
-		(void)fputs("legacy stream", out);
-		write_context(out, model, process, number & ~TIMELINE_LEGACY);
-	} else {
-		stream = model_find(model, process, TRACE_DEF_STREAM, number);
-		(void)fprintf(out, "stream %" PRIu64, number);
-		if (stream) {
-			(void)fprintf(out, " (%s)", report_stream_kind(stream->kind));
-			write_context(out, model, process, stream->context);
-		}
-	}
+	write_stream(out, model, process, number, with_context);
 	(void)fclose(out);
 	return memory_check(text);
+}
+
+char *stream_words(const struct model *model, uint32_t process, uint64_t number)
+{
+	return stream_text(model, process, number, true);
+}
+
+char *stream_short_words(const struct model *model, uint32_t process, uint64_t number)
+{
+	return stream_text(model, process, number, false);
 }
 
 struct legacy_search {
@@ -211,9 +232,9 @@ char *process_words(const struct model *model, uint32_t process)
 	size_t size;
 
 	devices.out = memory_check(open_memstream(&text, &size));
-	(void)fprintf(devices.out, "%s (pid %" PRIu32 ")", name, known ? known->pid : 0);
 	if (known && known->rank >= 0)
-		(void)fprintf(devices.out, ", rank %" PRIi32, known->rank);
+		(void)fprintf(devices.out, "rank %" PRIi32 ": ", known->rank);
+	(void)fprintf(devices.out, "%s (pid %" PRIu32 ")", name, known ? known->pid : 0);
 	if (known && known->host[0])
 		(void)fprintf(devices.out, ", host %s", known->host);
 	model_each(model, process, TRACE_DEF_CONTEXT, take_device, &devices);

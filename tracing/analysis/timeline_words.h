@@ -32,10 +32,12 @@ const char *operation_words(const struct model *model, uint32_t process, uint32_
 
 /* "stream 3 (non-blocking), context 1, GPU 0"; `number` as in struct timeline_stream. The caller frees. */
 char *stream_words(const struct model *model, uint32_t process, uint64_t number);
+/* "stream 3 (non-blocking)". The caller frees. */
+char *stream_short_words(const struct model *model, uint32_t process, uint64_t number);
 /* The legacy stream of a context as the number of a stream; with the top bit if it is not defined (yet). */
 uint64_t legacy_stream_number(const struct model *model, uint32_t process, uint64_t context);
 
-/* "demo (pid 5), rank 0, host a, GPU 0". The caller frees. */
+/* "rank 0: demo (pid 5), host a, GPU 0". The caller frees. */
 char *process_words(const struct model *model, uint32_t process);
 /* The name of the executable without its folder, else the first word of the command; raw, the caller frees. */
 char *process_name(const struct model *model, uint32_t process);

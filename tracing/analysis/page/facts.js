@@ -31,11 +31,15 @@ function colourOf(group) {
 const siteOf = (group) => (group.site === null ? null : page.sites[group.site]);
 const siteLabel = (group) => { const site = siteOf(group); return site ? site.label : "call site not known"; };
 const threadLabel = (thread) => (thread[1] < 0 ? "further threads" : (thread[1] === page.processes[thread[0]].pid ? "main thread " : "thread ") + thread[1]);
-const streamLabel = (row) => (row >= 0 && page.streams[row] ? page.streams[row][1] : "a stream");
-function processLabel(index) {
-	const process = page.processes[index];
-	return (process.rank >= 0 ? `rank ${process.rank}: ` : "") + process.words;
-}
+const processLabel = (index) => page.processes[index].words;
+
+/* Without the context where all streams of the process are of one. */
+const contextsOfProcess = page.processes.map(() => new Set());
+for (const [process, words, short] of page.streams) contextsOfProcess[process].add(words.slice(short.length));
+const streamLabel = (row) => {
+	const stream = row >= 0 && page.streams[row];
+	return stream ? stream[contextsOfProcess[stream[0]].size > 1 ? 1 : 2] : "a stream";
+};
 
 /* By rank, then by appearance. */
 const processOrder = page.processes.map((_, index) => index).sort((a, b) => {

@@ -17,7 +17,7 @@ function drawCards() {
 	if (sums.allowed.count) cards.push(card("", "In allowed scopes", duration(sums.allowed.blocked), waitsText(sums.allowed)));
 	if (sums.device.count) cards.push(card("device", "Device serialized", count(sums.device.count), sums.device.count === 1 ? "time" : "times"));
 	if (sums.unknown.count) cards.push(card("warn", "Rule not known", duration(sums.unknown.blocked), waitsText(sums.unknown)));
-	cards.push(card("", "Run", duration(page.length_ns), `${plural(processes, "process").replace("processs", "processes")}, ${
+	cards.push(card("", "Run", duration(page.length_ns), `${processes === 1 ? "1 process" : count(processes) + " processes"}, ${
 		plural(page.threads.filter((thread) => filter.process < 0 || thread[0] === filter.process).length, "thread")} that waited`));
 	cards.push(card(lost ? "warn" : "good", "Lost events", count(lost), `of ${count(page.events + lost)}`));
 	byId("cards").replaceChildren(...cards);
@@ -78,7 +78,7 @@ function drawHeading() {
 	byId("name").textContent = `${name}: where the host waited`;
 	document.title = `${name} - slipstream`;
 	byId("command").textContent = first && first.command ? first.command : "";
-	const facts = [page.processes.length === 1 ? "1 process" : `${count(page.processes.length)} processes`];
+	const facts = [page.processes.length === 1 ? "1 process" : count(page.processes.length) + " processes"];
 	if (page.processes.length === 1 && first.pid) facts[0] += ` (pid ${first.pid})`;
 	if (hosts.size) facts.push(hosts.size === 1 ? `host ${[...hosts][0]}` : `${count(hosts.size)} hosts`);
 	if (first && first.driver) facts.push(`driver for CUDA ${Math.floor(first.driver / 1000)}.${Math.floor(first.driver % 1000 / 10)}`);

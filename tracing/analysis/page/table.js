@@ -59,14 +59,14 @@ function waitedList(entry) {
 	for (const [group, process, target, waits, blocked] of page.waited) {
 		if (!entry.sum.groups.has(group) || (filter.process >= 0 && filter.process !== process)) continue;
 		for (const [stream, text, certain] of page.targets[target]) {
-			const label = `${page.texts[text]} on ${streamLabel(stream)}` + (page.processes.length > 1 ? `, ${processLabel(process)}` : "") + (certain ? "" : " (not known complete)");
+			const label = `${page.texts[text]} on ${streamLabel(stream)}` + (certain ? " (was unfinished)" : "");
 			const sum = sums.get(label) || emptySum();
 			sum.count += waits;
 			sum.blocked += blocked;
 			sums.set(label, sum);
 		}
 	}
-	return sums.size ? section("Waited for", figureList([...sums].sort((a, b) => b[1].blocked - a[1].blocked), (label) => label)) : null;
+	return sums.size ? section("May have waited for", figureList([...sums].sort((a, b) => b[1].blocked - a[1].blocked), (label) => label)) : null;
 }
 
 function sitesSection(entry) {
@@ -87,8 +87,8 @@ function moreRow(entry, id) {
 	if (processes.length > 1) right.push(section("Processes", figureList(processes, processLabel)));
 	if (regions.length) right.push(section("Regions", figureList(regions, (name) => name)));
 	return element("tr", {class: "more", id}, element("td", {colspan: columns().length},
-		entry.group.cause ? element("p", {}, entry.group.cause) : null,
-		element("div", {class: "more-grid"}, element("div", {}, sitesSection(entry)), element("div", {class: "more"}, ...right))));
+		ranked.bySite && entry.group.cause ? element("p", {}, entry.group.cause) : null,
+		element("div", {class: "more-grid"}, element("div", {}, sitesSection(entry)), element("div", {class: "facts-grid"}, ...right))));
 }
 
 function toggle(key) {

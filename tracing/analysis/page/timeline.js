@@ -29,6 +29,12 @@ function prepare(canvas, height) {
 	return {context, width, height};
 }
 
+/* Black or white, whichever reads better on a colour #rrggbb. */
+function textOn(colour) {
+	const [red, green, blue] = [1, 3, 5].map((at) => (parseInt(colour.slice(at, at + 2), 16) / 255) ** 2.2);
+	return .2126 * red + .7152 * green + .0722 * blue > .2 ? "#101418" : "#ffffff";
+}
+
 function fitText(context, text, width) {
 	if (width < 12) return "";
 	if (context.measureText(text).width <= width) return text;
@@ -57,7 +63,7 @@ function drawOverview() {
 	const bins = Math.ceil(LENGTH / page.bin_ns);
 	for (let bin = 0; bin < bins; bin++) highest = Math.max(highest, (sums[0][bin] || 0) + (sums[1][bin] || 0));
 	for (let bin = 0; bin < bins && highest; bin++) {
-		const x = left + bin * page.bin_ns * size, wide = Math.max(page.bin_ns * size, 1);
+		const x = Math.floor(left + bin * page.bin_ns * size), wide = Math.max(Math.ceil(left + (bin + 1) * page.bin_ns * size) - x, 1);
 		const explicit = (sums[1][bin] || 0) / highest * (height - 8), implicit = (sums[0][bin] || 0) / highest * (height - 8);
 		context.fillStyle = colours["--rule-explicit"];
 		context.fillRect(x, height - explicit, wide, explicit);
@@ -98,8 +104,9 @@ function drawAxis() {
 	if (gutter()) context.fillText(duration(view.end - view.begin) + " shown", 16, height / 2);
 	eachTick(width, (time, x, tick) => {
 		context.fillRect(Math.round(x), height - 5, 1, 5);
-		const label = tickLabel(time, tick), half = context.measureText(label).width / 2;
-		if (x - half >= gutter() && x + half <= width) context.fillText(label, x - half, height / 2 - 1);
+		const label = tickLabel(time, tick), wide = context.measureText(label).width;
+		const at = Math.max(x - wide / 2, gutter() + 4);
+		if (at + wide <= width) context.fillText(label, at, height / 2 - 1);
 	});
 }
 
@@ -123,7 +130,7 @@ function paintBox(context, x, wide, top, height, label) {
 	context.fillRect(x, top, Math.max(wide, 1), height);
 	if (wide > 44 && height >= 12 && label) {
 		const shown = fitText(context, label, wide - 10);
-		context.fillStyle = "#ffffff";
+		context.fillStyle = textOn(context.fillStyle);
 		if (shown) context.fillText(shown, x + 5, top + height / 2 + .5);
 	}
 }
