@@ -4,6 +4,7 @@
  * later versions load it too. README.md tells how each component is used.
  */
 #include "tracing/analysis/components.h"
+#include "tracing/analysis/filter.h"
 #include "tracing/analysis/text_source.h"
 
 BT_PLUGIN_MODULE();
@@ -21,6 +22,14 @@ BT_PLUGIN_SOURCE_COMPONENT_CLASS_MESSAGE_ITERATOR_CLASS_INITIALIZE_METHOD(text,
 BT_PLUGIN_SOURCE_COMPONENT_CLASS_MESSAGE_ITERATOR_CLASS_FINALIZE_METHOD(text,
 									text_iterator_finalize);
 
+BT_PLUGIN_FILTER_COMPONENT_CLASS(sync, filter_iterator_next);
+BT_PLUGIN_FILTER_COMPONENT_CLASS_DESCRIPTION(sync, "Pass on waits only, in words.");
+BT_PLUGIN_FILTER_COMPONENT_CLASS_INITIALIZE_METHOD(sync, filter_initialize);
+BT_PLUGIN_FILTER_COMPONENT_CLASS_MESSAGE_ITERATOR_CLASS_INITIALIZE_METHOD(
+	sync, filter_iterator_initialize);
+BT_PLUGIN_FILTER_COMPONENT_CLASS_MESSAGE_ITERATOR_CLASS_FINALIZE_METHOD(sync,
+									filter_iterator_finalize);
+
 BT_PLUGIN_SINK_COMPONENT_CLASS(report, component_consume);
 BT_PLUGIN_SINK_COMPONENT_CLASS_DESCRIPTION(report,
 					   "Rank the synchronizations of a trace (by=, limit=, "
@@ -36,3 +45,10 @@ BT_PLUGIN_SINK_COMPONENT_CLASS_DESCRIPTION(
 BT_PLUGIN_SINK_COMPONENT_CLASS_INITIALIZE_METHOD(timeline, timeline_initialize);
 BT_PLUGIN_SINK_COMPONENT_CLASS_FINALIZE_METHOD(timeline, component_finalize);
 BT_PLUGIN_SINK_COMPONENT_CLASS_GRAPH_IS_CONFIGURED_METHOD(timeline, component_graph_is_configured);
+
+BT_PLUGIN_SINK_COMPONENT_CLASS(html, component_consume);
+BT_PLUGIN_SINK_COMPONENT_CLASS_DESCRIPTION(
+	html, "Write one page with ranking, timeline and stacks (path=\"FILE\").");
+BT_PLUGIN_SINK_COMPONENT_CLASS_INITIALIZE_METHOD(html, html_initialize);
+BT_PLUGIN_SINK_COMPONENT_CLASS_FINALIZE_METHOD(html, component_finalize);
+BT_PLUGIN_SINK_COMPONENT_CLASS_GRAPH_IS_CONFIGURED_METHOD(html, component_graph_is_configured);
