@@ -32,6 +32,7 @@
 #define SNAPSHOTS_MAX 16  /* that the daemon saves of its own accord: a disk has an end */
 #define SETTLE_MS     300 /* a snapshot that an event asks for begins within that time */
 #define LOG_LINES     5
+#define LOG_LINE      512 /* bytes; longer ones are cut */
 
 struct tracer {
 	struct trace_options options;
@@ -41,7 +42,8 @@ struct tracer {
 	struct session_plan plan;
 	struct keeper *keeper;
 	struct session *session;
-	char *folder, *records, *home, *log, *name;
+	FILE *log; /* of the daemons; NULL: none are ours */
+	char *folder, *records, *home, *name;
 	size_t snapshots;                       /* at the last tick */
 	int control_port, data_port, live_port; /* of our relay daemon; 0: none */
 };
@@ -89,30 +91,56 @@ static void plan_relayd(struct tracer *tracer)
 	tracer->options.url = memory_format("net://127.0.0.1:%d:%d", ports[0], ports[1]);
 }
 
-/* What the daemons wrote, at most its last lines. */
-static void show_log(const char *path)
+/*
+ * The daemons write into their own folder, since that of the trace may be full. It goes with them;
+ * what they wrote is read through the descriptor that we hold.
+ */
+static void open_log(struct tracer *tracer)
 {
-	_cleanup_fclose_ FILE *file = fopen(path, "re");
-	char lines[LOG_LINES][512];
-	size_t count = 0;
-
-	while (file && fgets(lines[count % LOG_LINES], sizeof(lines[0]), file))
-		count++;
-	for (size_t i = count > LOG_LINES ? count - LOG_LINES : 0; i < count; i++) {
-		char *line = lines[i % LOG_LINES];
-
-		line[strcspn(line, "\n")] = '\0';
-		command_say("lttng: %s", line);
-	}
+	tracer->daemons.log = memory_format("%s/log", tracer->home);
+	tracer->log = fopen(tracer->daemons.log, "w+e");
+	if (!tracer->log)
+		command_fail(EXIT_RUN, "cannot make %s: %s", tracer->daemons.log, strerror(errno));
 }
 
-static bool drop_empty_log(const char *path)
+static bool next_line(struct tracer *tracer, char line[LOG_LINE])
 {
-	struct stat status;
+	if (!tracer->log || !fgets(line, LOG_LINE, tracer->log))
+		return false;
+	line[strcspn(line, "\n")] = '\0';
+	return true;
+}
 
-	if (stat(path, &status) < 0)
-		return true;
-	return !status.st_size && !unlink(path);
+/* Its last lines, for a failure that it may explain. */
+static void show_log(struct tracer *tracer)
+{
+	char lines[LOG_LINES][LOG_LINE];
+	size_t count = 0;
+
+	if (tracer->log)
+		rewind(tracer->log);
+	while (next_line(tracer, lines[count % LOG_LINES]))
+		count++;
+	for (size_t i = count > LOG_LINES ? count - LOG_LINES : 0; i < count; i++)
+		command_say("lttng: %s", lines[i % LOG_LINES]);
+}
+
+/* Kept beside the trace if there is anything in it. */
+static void keep_log(struct tracer *tracer)
+{
+	_cleanup_free_ char *path = memory_format("%s/lttng.log", tracer->folder);
+	_cleanup_fclose_ FILE *copy = NULL;
+	char line[LOG_LINE];
+
+	if (tracer->log)
+		rewind(tracer->log);
+	while (next_line(tracer, line)) {
+		if (!copy)
+			copy = fopen(path, "we");
+		if (!copy)
+			return;
+		(void)fprintf(copy, "%s\n", line);
+	}
 }
 
 static void end_daemons(struct tracer *tracer)
@@ -127,8 +155,7 @@ static void end_daemons(struct tracer *tracer)
 static void fail_start(struct tracer *tracer, const char *why)
 {
 	end_daemons(tracer);
-	if (!drop_empty_log(tracer->log))
-		show_log(tracer->log);
+	show_log(tracer);
 	(void)rmdir(tracer->records);
 	command_fail(EXIT_RUN, "%s", why);
 }
@@ -149,7 +176,7 @@ static void start_private(struct tracer *tracer)
 	}
 	tracer->home = folder_make_home();
 	tracer->daemons.home = tracer->home;
-	tracer->daemons.log = tracer->log;
+	open_log(tracer);
 	tracer->daemons.sessiond = tracer->parts.sessiond;
 	tracer->daemons.preload = user;
 	tracer->daemons.timeout_s = options->timeout_s;
@@ -245,7 +272,6 @@ static void prepare(struct tracer *tracer)
 		command_fail(EXIT_RUN, "%s", missing);
 
 	tracer->folder = folder_make(tracer->options.folder);
-	tracer->log = memory_format("%s/lttng.log", tracer->folder);
 	tracer->name = memory_format("slipstream-%d", getpid());
 	if (asked) {
 		tracer->records = run_make_folder(asked, true);
@@ -337,33 +363,35 @@ static void say_loss(const struct tracer *tracer, const struct session_loss *los
 			    (unsigned long long)loss->packets);
 }
 
+/* Errors of the daemons that no call tells: a full disk is one. */
+static void say_log(struct tracer *tracer)
+{
+	char line[LOG_LINE];
+
+	if (tracer->log)
+		rewind(tracer->log);
+	while (next_line(tracer, line))
+		if (strcasestr(line, "error")) {
+			command_say("part of the trace may be lost, how much is not known: %s",
+				    line);
+			return;
+		}
+}
+
 static void finish(struct tracer *tracer)
 {
 	_cleanup_free_ char *error_text = NULL;
 	struct session_loss loss = {0};
 
 	last_snapshot(tracer);
-	if (session_stop(tracer->session, &loss, &error_text))
-		command_say("the trace is cut short, its loss is not known: %s", error_text);
+	(void)session_stop(tracer->session, &loss, &error_text);
 	end_daemons(tracer);
 	say_loss(tracer, &loss);
-}
-
-/* Errors of the daemons that no call tells: a full disk is one. */
-static void say_log(const struct tracer *tracer)
-{
-	_cleanup_fclose_ FILE *file = fopen(tracer->log, "re");
-	char line[512], *text;
-
-	while (file && fgets(line, sizeof(line), file)) {
-		if (!strstr(line, "rror"))
-			continue;
-		text = line + strcspn(line, "\n");
-		*text = '\0';
-		command_say("part of the trace may be lost, how much is not known: %s (more in %s)",
-			    line, tracer->log);
-		return;
-	}
+	if (error_text)
+		command_say("the trace is cut short, its loss is not known: %s", error_text);
+	else
+		say_log(tracer);
+	keep_log(tracer);
 }
 
 static void say_place(const struct tracer *tracer)
@@ -388,7 +416,6 @@ static void say_place(const struct tracer *tracer)
 
 static void remove_leftovers(const struct tracer *tracer)
 {
-	(void)drop_empty_log(tracer->log);
 	/* LTTng's own file, of a user that nobody else is. */
 	if (!geteuid() && tracer->home && tracer->parts.sessiond_socket) {
 		_cleanup_free_ char *name =
@@ -433,7 +460,6 @@ int main(int argc, char **argv)
 	finish(&tracer);
 	error = run_report(&tracer.options.output, &tracer.program, tracer.records, since_ns,
 			   end.pid);
-	say_log(&tracer);
 	say_place(&tracer);
 	remove_leftovers(&tracer);
 	program_done(&tracer.program);
