@@ -48,6 +48,9 @@ struct input {
 	struct span when; /* in the measured run */
 	const struct shift *even, *odd;
 	int gone[2]; /* numbers of slots in whose lanes the input is missing; -1 none */
+	bool loose;  /* stands for one before it: it comes no later, but may come sooner by more */
+	/* Later by up to this where the first input comes sooner by more: what was no wait becomes one. */
+	int64_t late_ns;
 };
 
 struct inputs {
@@ -61,6 +64,7 @@ struct operation;
 struct edge {
 	struct edge *next;
 	struct operation *of;
+	uint32_t of_stream;
 	uint64_t number; /* of the operation that waits; the first one from here on */
 	bool loose;      /* `of` is younger than what is meant, which is forgotten: at most that */
 	bool join;       /* legacy order */
@@ -87,7 +91,6 @@ struct device_stream {
 	struct operation *ring[WHATIF_RING]; /* resolved ones, the youngest first */
 	struct edge *waiting;                /* edges of operations to come */
 	bool resolving;
-	/* Threads whose waits for this stream alone may be overtaken: per even lane, latest begin. */
 };
 
 /* One call that waited, until it is certain that all its events were seen. */
@@ -96,13 +99,17 @@ struct open_call {
 	struct trace_wait wait;
 	struct trace_def_wait about; /* all 0: not known */
 	int64_t returned_ns, last_ns;
-	uint64_t joining;
-	struct operation *own;
-	struct {
-		uint32_t stream;
-		uint64_t number;
-	} * completed;
+	uint64_t joining;      /* key of its device wait; 0 none */
+	struct operation *own; /* what the call itself put on a stream; a reference */
+	uint32_t own_stream;
+	struct trace_completed *completed; /* what the host knew when it returned */
 	size_t completed_count, completed_capacity;
+};
+
+/* Of a thread's waits for many streams, in one lane. */
+struct horizon {
+	int64_t latest;    /* the last one begins then, at the latest */
+	int64_t most_high; /* one of them comes sooner by this, at most */
 };
 
 struct host_thread {
@@ -111,8 +118,8 @@ struct host_thread {
 	bool calls;
 	struct shift *shift; /* even lanes count */
 	struct open_call call;
-	int64_t *
-		horizon; /* per slot: where its latest wide wait begins, at the latest; NULL none yet */
+	int64_t wide_ns;         /* when its last wait for many streams began; 0 none */
+	struct horizon *horizon; /* by slot; NULL: no such wait yet */
 };
 
 /* All waits of a site by a rule, or (site 0 and `whole`) of a rule. */
@@ -127,7 +134,7 @@ struct wait_sum {
 
 struct slot {
 	struct wait_sum *sum; /* NULL free */
-	int64_t removed_ns;   /* at most: blocked time taken out so far */
+	int64_t removed_ns;   /* blocked time taken out so far, at most */
 	bool overtaken; /* threads may pass each other: the trace does not tell what then happens */
 };
 
@@ -144,9 +151,15 @@ struct graph {
 	struct host_thread *last_thread;
 	struct device_stream *last_stream;
 	struct inputs inputs;
+	struct shift
+		*unknown; /* 0 to all that was taken out; for points of which nothing is known */
+	struct operation **targets;
+	size_t target_capacity;
+	int64_t base_ns; /* taken off all times, so that sums of them stay small */
 	int64_t begin_ns, end_ns;
+	uint32_t callers; /* threads that called */
 	uint64_t waits, submissions, contradictions;
-	int64_t unexplained_ns;
+	int64_t unexplained_ns, blocked_ns;
 	unsigned int depth;
 };
 
@@ -154,7 +167,6 @@ struct graph {
 struct shift *shift_new(struct graph *graph); /* all lanes to be written */
 struct shift *shift_ref(struct shift *shift);
 struct shift *shift_unref(struct shift *shift); /* NULL */
-bool shift_is_zero(const struct graph *graph, const struct shift *shift);
 struct input *inputs_add(struct inputs *inputs, struct span when, const struct shift *even,
 			 const struct shift *odd);
 /*
@@ -172,6 +184,8 @@ struct operation *device_find(struct device_stream *stream, uint64_t number, boo
 /* The youngest handed over before `ns`, other than `but`; NULL none. */
 struct operation *device_youngest(struct device_stream *stream, int64_t ns,
 				  const struct operation *but);
+/* Has another thread put one of those that are still known on it? */
+bool device_is_shared(const struct device_stream *stream, uint32_t thread);
 /* The one before it on its stream. */
 struct operation *device_before(struct device_stream *stream, const struct operation *operation);
 struct operation *device_submit(struct graph *graph, struct device_stream *stream, uint64_t number,
@@ -185,8 +199,15 @@ void device_done(struct graph *graph);
 
 /* whatif_host.c */
 void host_event(struct graph *graph, const struct analysis_event *event);
-void host_finish(struct graph *graph);
+/* By how much sooner the process ends: a new reference. No events afterwards. */
+struct shift *host_finish(struct graph *graph);
 void host_done(struct graph *graph);
+
+/* whatif_overtake.c: threads that pass each other in a lane. */
+void overtake_submit(struct graph *graph, struct device_stream *stream,
+		     const struct host_thread *thread, const struct operation *operation);
+/* A call of the thread that began at `ns` waits for what all threads handed over. Before it is settled. */
+void overtake_wait(struct graph *graph, struct host_thread *thread, int64_t ns);
 
 /* whatif_slots.c */
 static inline uint64_t site_key(uint32_t rule, uint32_t site)

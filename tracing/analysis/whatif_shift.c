@@ -47,11 +47,6 @@ struct shift *shift_unref(struct shift *shift)
 	return NULL;
 }
 
-bool shift_is_zero(const struct graph *graph, const struct shift *shift)
-{
-	return shift == graph->zero;
-}
-
 struct input *inputs_add(struct inputs *inputs, struct span when, const struct shift *even,
 			 const struct shift *odd)
 {
@@ -82,20 +77,23 @@ static const struct shift *common(const struct inputs *inputs)
 	for (size_t i = 0; i < inputs->count; i++) {
 		const struct input *input = &inputs->item[i];
 
-		if (input->even != shift || input->odd != shift || input->gone[0] >= 0 ||
-		    input->gone[1] >= 0)
+		if (input->even != shift || input->odd != shift || input->loose ||
+		    input->gone[0] >= 0 || input->gone[1] >= 0)
 			return NULL;
 	}
 	return shift;
 }
 
-/* Draws the intervals in by what is known of the latest. Returns how many inputs it can be. */
-static size_t narrow(const struct inputs *inputs, struct span at, int64_t *ret_least)
+/*
+ * Draws the intervals in by what is known of the latest, and tells the least that it can be. False: no
+ * input can have come when the latest did.
+ */
+static bool narrow(const struct inputs *inputs, struct span at, int64_t *ret_least)
 {
 	struct input *only = NULL;
 	size_t possible = 0;
 
-	*ret_least = at.low;
+	*ret_least = 0;
 	for (size_t i = 0; i < inputs->count; i++) {
 		struct input *input = &inputs->item[i];
 
@@ -107,43 +105,70 @@ static size_t narrow(const struct inputs *inputs, struct span at, int64_t *ret_l
 			only = input;
 		}
 	}
+	if (possible)
+		*ret_least = most(*ret_least, at.low);
 	if (possible == 1)
 		only->when.low = most(only->when.low, at.low);
-	return possible;
+	return possible > 0;
 }
 
 static struct span moved(const struct input *input, unsigned int lane)
 {
 	int slot = (int)(lane / 2);
+	struct span by;
 
 	if (input->gone[0] == slot || input->gone[1] == slot)
 		return (struct span){WHATIF_FAR, WHATIF_FAR};
-	return (lane & 1 ? input->odd : input->even)->lane[lane];
+	by = (lane & 1 ? input->odd : input->even)->lane[lane];
+	if (input->loose)
+		by.high = WHATIF_FAR;
+	return by;
 }
 
-static struct span latest(const struct inputs *inputs, unsigned int lane, int64_t least_latest,
-			  int64_t possible_from)
+static struct span latest(const struct inputs *inputs, unsigned int lane, int64_t least_latest)
 {
-	struct span result = {WHATIF_FAR, 0};
+	struct span first = moved(&inputs->item[0], lane);
+	struct span result = {WHATIF_FAR, -WHATIF_FAR};
 	int64_t bound = WHATIF_FAR;
 	size_t i;
 
 	for (i = 0; i < inputs->count; i++) {
 		const struct input *input = &inputs->item[i];
 		struct span by = moved(input, lane);
+		int64_t low;
 
-		result.low = least(result.low, by.low + most(0, least_latest - input->when.high));
+		low = by.low + most(0, least_latest - input->when.high);
+		if (by.low < first.high)
+			low -= input->late_ns;
+		result.low = least(result.low, low);
 		bound = least(bound, by.high - input->when.low);
 	}
 	for (i = 0; i < inputs->count; i++) {
 		const struct input *input = &inputs->item[i];
 
-		if (input->when.high >= possible_from)
+		if (input->when.high >= least_latest)
 			result.high = most(result.high, least(moved(input, lane).high,
 							      input->when.high + bound));
 	}
 	result.high = most(result.high, result.low);
 	return result;
+}
+
+/* One of the inputs' own vectors where it says the same: most differences are those of many points. */
+static struct shift *share(const struct graph *graph, const struct inputs *inputs,
+			   struct shift *shift)
+{
+	size_t size = graph->lanes * sizeof(shift->lane[0]);
+
+	for (size_t i = 0; i < inputs->count; i++) {
+		const struct shift *even = inputs->item[i].even;
+
+		if (even == inputs->item[i].odd && memcmp(even->lane, shift->lane, size) == 0) {
+			shift_unref(shift);
+			return shift_ref((struct shift *)even);
+		}
+	}
+	return shift;
 }
 
 struct shift *inputs_latest(struct graph *graph, const struct inputs *inputs, struct span at,
@@ -152,17 +177,15 @@ struct shift *inputs_latest(struct graph *graph, const struct inputs *inputs, st
 	const struct shift *same = common(inputs);
 	struct shift *shift;
 	int64_t least_latest;
-	size_t possible = narrow(inputs, at, &least_latest);
+	bool reached = narrow(inputs, at, &least_latest);
 
 	if (ret_reached)
-		*ret_reached = possible > 0;
+		*ret_reached = reached;
 	if (same)
 		return shift_ref((struct shift *)same);
 	shift = shift_new(graph);
-	for (unsigned int lane = 0; lane < graph->lanes; lane++) {
-		if (!graph->slot[lane / 2].sum)
-			continue;
-		shift->lane[lane] = latest(inputs, lane, least_latest, possible ? at.low : 0);
-	}
-	return shift;
+	for (unsigned int lane = 0; lane < graph->lanes; lane++)
+		if (graph->slot[lane / 2].sum)
+			shift->lane[lane] = latest(inputs, lane, least_latest);
+	return share(graph, inputs, shift);
 }
