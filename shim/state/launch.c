@@ -149,7 +149,8 @@ static inline bool has_nothing_to_join(const struct state_stream *stream)
 {
 	const struct state_context *context;
 
-	if (STATE_LOAD(&stream->capture))
+	if (__builtin_expect(STATE_LOAD(&stream->capture) != 0, 0) &&
+	    capture_is_active(STATE_LOAD(&stream->capture)))
 		return false;
 	switch (stream_kind(stream)) {
 	case STREAM_NON_BLOCKING:
@@ -177,7 +178,7 @@ static bool is_untimed(const struct launch_row *row)
 
 static uint64_t stamp_now(enum launch_watch watched)
 {
-	/* Pairs with the release store in change(): who sees the stamp sees what changed before it. */
+	/* Pairs with the exchange in change(): who sees the stamp sees what changed before it. */
 	return __atomic_load_n(&launch_stamps.stamp[watched], __ATOMIC_ACQUIRE);
 }
 
@@ -247,8 +248,6 @@ static void begin_row(struct launch_row *row, const struct state_stream *stream)
 /* The launches since row->returned are behind us. False: together they took as long as a finding. */
 static bool settle_row(struct launch_row *row, uint64_t now)
 {
-	if (!is_untimed(row))
-		return true;
 	end_row(row);
 	if (now - row->returned < STATE_LOAD(&plain))
 		return true;
@@ -267,9 +266,14 @@ static __attribute__((noinline)) bool look_at_clock(const struct state_launch *l
 						    uint64_t entered, uint64_t left)
 {
 	struct launch_row *row = &launch_thread.row;
-	bool is_row = settle_row(row, launch->clock == LAUNCH_READ_BOTH ? entered : left);
-	bool is_soon = left - row->returned < STATE_LOAD(&plain) / LAUNCH_ROW;
+	bool is_row = true, is_soon;
 
+	/* Even if a signal handler ended the row during this launch. */
+	if (launch->clock == LAUNCH_READ_LEFT)
+		is_row = settle_row(row, left);
+	else if (is_untimed(row))
+		is_row = settle_row(row, entered);
+	is_soon = left - row->returned < STATE_LOAD(&plain) / LAUNCH_ROW;
 	row->returned = left;
 	if (!is_row || (launch->clock == LAUNCH_READ_BOTH && !is_soon))
 		end_habit(row);
@@ -341,7 +345,7 @@ void state_launch_end_row(void)
 {
 	struct launch_row *row = &launch_thread.row;
 
-	if (!row->tight)
+	if (!row->tight && !is_untimed(row))
 		return;
 	if (is_untimed(row))
 		(void)settle_row(row, clock_ticks());
@@ -363,8 +367,11 @@ static void change(enum launch_watch watched)
 {
 	uint64_t stamp = __atomic_add_fetch(&stamps, 1, __ATOMIC_RELAXED);
 
-	/* Pairs with the acquire load in stamp_now(). */
-	__atomic_store_n(&launch_stamps.stamp[watched], stamp, __ATOMIC_RELEASE);
+	/*
+	 * Pairs with the acquire load in stamp_now(). An exchange: who sees the last of several changes
+	 * must see what came before each of them.
+	 */
+	(void)__atomic_exchange_n(&launch_stamps.stamp[watched], stamp, __ATOMIC_ACQ_REL);
 }
 
 void state_launch_begin(void)

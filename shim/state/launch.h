@@ -27,7 +27,8 @@
  * something to join; launches on the legacy stream and on blocking ones watch this one.
  *
  * Who writes, who reads:
- *	launch_thread	its own thread (and its signal handlers, which find a memo whole or not at all)
+ *	launch_thread	its own thread and its signal handlers, at any instruction: a handler finds a
+ *			memo whole or not at all, and what it changes the interrupted launch survives
  *	launch_stamps	whoever changes something; read by every launch. The kernel wipes the page in
  *			a forked child: no memo of the parent is good there
  *
@@ -108,32 +109,83 @@ static inline bool launch_memo_fits(const struct launch_memo *memo, uint32_t num
 	return memo->function == function && memo->handle == handle && memo->number == number;
 }
 
+/* What a remembered launch needs while it is under way, when its memo can become another's. */
+struct launch_ready {
+	void (*real)(void);
+	struct state_stream *stream;
+	uint64_t youngest;
+};
+
+/*
+ * Is it this launch's, and still good? Everything is read before it is known whose it is: a signal
+ * handler of this thread may write another one over it at any moment, but not one that fits.
+ */
+static inline bool launch_memo_read(const struct launch_memo *memo, uint32_t number,
+				    CUstream handle, CUfunction function,
+				    struct launch_ready *ret_ready, uint64_t **ret_calls)
+{
+	bool is_good = __atomic_load_n(&memo->stamp, __ATOMIC_RELAXED) ==
+		       __atomic_load_n(&launch_stamps.stamp[memo->watched], __ATOMIC_RELAXED);
+
+	ret_ready->real = __atomic_load_n(&memo->real, __ATOMIC_RELAXED);
+	ret_ready->stream = __atomic_load_n(&memo->stream, __ATOMIC_RELAXED);
+	ret_ready->youngest = __atomic_load_n(&memo->youngest, __ATOMIC_RELAXED);
+	*ret_calls = __atomic_load_n(&memo->calls, __ATOMIC_RELAXED);
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	return is_good && launch_memo_fits(memo, number, handle, function);
+}
+
+static inline uint64_t launch_backlog(const struct state_stream *stream)
+{
+	uint64_t backlog = __atomic_load_n(&stream->launched, __ATOMIC_RELAXED);
+
+	backlog += __atomic_load_n(&stream->submitted, __ATOMIC_RELAXED);
+	backlog -= __atomic_load_n(&stream->completed, __ATOMIC_RELAXED);
+	return backlog;
+}
+
+/* One launch less until the next reading of the clock. */
+static inline void launch_row_take(struct launch_row *row)
+{
+#if defined(__x86_64__)
+	/* One instruction: a signal handler that ends the row must not see it begun again. */
+	__asm__ volatile("decl %0" : "+m"(row->left) : : "cc");
+#else
+	__atomic_store_n(&row->left, __atomic_load_n(&row->left, __ATOMIC_RELAXED) - 1,
+			 __ATOMIC_RELAXED);
+#endif
+}
+
 /*
  * Is this launch plain, and one of a row that need not be timed? Then it is counted as a call, and
- * the caller launches through memo->real and, if that succeeds, adds one to memo->stream->launched.
- * NULL: the long way, which begins with the next function. `number`: of the wrapper, plus 1.
+ * the caller launches through ret_ready->real and, if that succeeds, calls
+ * state_launch_succeeded(). False: the long way, which begins with state_launch_is_plain().
+ * `number`: of the wrapper, plus 1.
  */
-static inline struct launch_memo *state_launch_remembered(uint32_t number, CUstream handle,
-							  CUfunction function)
+static inline bool state_launch_remembered(uint32_t number, CUstream handle, CUfunction function,
+					   struct launch_ready *ret_ready)
 {
 	struct launch_memo *memo = launch_memos_of(handle, function);
-	const struct state_stream *stream;
+	uint64_t *calls;
 
-	if (__builtin_expect(!launch_memo_fits(memo, number, handle, function), 0) &&
-	    !launch_memo_fits(++memo, number, handle, function))
-		return NULL;
-	stream = memo->stream;
-	if (memo->stamp != __atomic_load_n(&launch_stamps.stamp[memo->watched], __ATOMIC_RELAXED) ||
-	    !launch_thread.row.left ||
-	    stream->launched + __atomic_load_n(&stream->submitted, __ATOMIC_RELAXED) -
-			    __atomic_load_n(&stream->completed, __ATOMIC_RELAXED) >=
-		    LAUNCH_SHORT_QUEUE)
-		return NULL;
-	launch_thread.row.left--;
-	counter_add(memo->calls);
-	/* A moment early: before the launch it says what comes next. */
-	__atomic_store_n(&memo->stream->youngest, memo->youngest, __ATOMIC_RELAXED);
-	return memo;
+	if (__builtin_expect(!launch_memo_read(memo, number, handle, function, ret_ready, &calls),
+			     0) &&
+	    !launch_memo_read(++memo, number, handle, function, ret_ready, &calls))
+		return false;
+	/* None left, or one less: a signal handler ended the row between this look and the taking. */
+	if (launch_thread.row.left - 1 >= LAUNCH_ROW ||
+	    launch_backlog(ret_ready->stream) >= LAUNCH_SHORT_QUEUE)
+		return false;
+	launch_row_take(&launch_thread.row);
+	counter_add(calls);
+	return true;
+}
+
+/* The remembered launch is in the driver's hands. */
+static inline void state_launch_succeeded(const struct launch_ready *ready)
+{
+	__atomic_store_n(&ready->stream->youngest, ready->youngest, __ATOMIC_RELAXED);
+	counter_add(&ready->stream->launched);
 }
 
 enum launch_clock {

@@ -243,11 +243,11 @@ def remembered_launch(export, short):
     """The wrapper of a launch: small, since all of it is fetched anew after every launch; the rest is in long_way()."""
     row, prototype, name = export.row, export.prototype, export.name
     arguments = prototype.arguments()
-    ask = f"state_launch_remembered(FUNCTION_{name} + 1, {row.stream_argument}, {row.subject})"
-    return ["\tstruct launch_memo *memo_;", "\tCUresult result_;", "",
-            f"\tmemo_ = {ask if short == 'true' else f'{short} ? {ask} : NULL'};", "\tif (entry_likely(memo_ != NULL)) {",
-            f"\t\tresult_ = (({prototype.declare_pointer(' ')})memo_->real)({arguments});",
-            "\t\tif (entry_likely(result_ == CUDA_SUCCESS))", "\t\t\tcounter_add(&memo_->stream->launched);", "\t\treturn result_;", "\t}",
+    ask = f"state_launch_remembered(FUNCTION_{name} + 1, {row.stream_argument}, {row.subject}, &ready_)"
+    return ["\tstruct launch_ready ready_;", "\tCUresult result_;", "",
+            f"\tif (entry_likely({ask if short == 'true' else f'{short} && {ask}'})) {{",
+            f"\t\tresult_ = (({prototype.declare_pointer(' ')})ready_.real)({arguments});",
+            "\t\tif (entry_likely(result_ == CUDA_SUCCESS))", "\t\t\tstate_launch_succeeded(&ready_);", "\t\treturn result_;", "\t}",
             f"\treturn long_{name}(__builtin_return_address(0), ENTRY_FRAME(), {arguments});", "}", ""]
 
 
@@ -308,7 +308,7 @@ def check_names(export):
     """Parameters must not shadow what a wrapper calls its own."""
     for name in export.prototype.names():
         if name in ("call", "result_", "real_", "rooms_", "plain_", "launch_", "entered_", "left_",
-                    "memo_", "return_address_", "frame_"):
+                    "ready_", "return_address_", "frame_"):
             sys.exit(f"wrappers: {export.name}: parameter '{name}' has the name of a wrapper's variable")
 
 

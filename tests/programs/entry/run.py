@@ -200,8 +200,8 @@ def _(place):
              "entry_rooms_enter();", "sync_after(&call, result_);", "state_after(&call, result_);", "entry_rooms_leave();",
              "return result_;"]
     # A launch looks for the short way first (shim/state/launch.h); what has to be timed or said is in a function of its own.
-    launch = ["state_launch_remembered(FUNCTION_", "if (entry_likely(memo_ != NULL)) {", "result_ = ((CUresult (* )(", "memo_->real)(",
-              "if (entry_likely(result_ == CUDA_SUCCESS))", "counter_add(&memo_->stream->launched);", "return result_;", "return long_"]
+    launch = ["state_launch_remembered(FUNCTION_", "&ready_))) {", "result_ = ((CUresult (* )(", "ready_.real)(",
+              "if (entry_likely(result_ == CUDA_SUCCESS))", "state_launch_succeeded(&ready_);", "return result_;", "return long_"]
     long = ["entry_count(", "ENTRY_DRIVER(", "entry_missing(", "return real_(", "entry_rooms_enter();", "state_launch_is_plain(", "if (!plain_) {",
             "entry_begin(", "state_before(&call);", "}", "entry_rooms_leave();", "clock_ticks();", "result_ = real_(", "left_ = clock_ticks();",
             "entry_rooms_enter();", "if (plain_ && result_ == CUDA_SUCCESS && state_launch_done(&launch_, entered_, left_)) {",
@@ -225,7 +225,7 @@ def _(place):
                 at = body.find(step, at)
                 assert at >= 0, f"{function}: no {step} in its place"
                 at += 1
-            equal(len(re.findall(r"\breal_\(|memo_->real\)\(", body)), 1 if wanted in (launch, steps[:4]) else 2, f"{function}: calls of the driver")
+            equal(len(re.findall(r"\breal_\(|ready_\.real\)\(", body)), 1 if wanted in (launch, steps[:4]) else 2, f"{function}: calls of the driver")
             assert f"FUNCTION_{function.removeprefix('long_')}" in body, f"{function}: counts another function"
     assert found > 600 and timed > 200, f"{found} wrappers, {timed} timed"
     assert short >= 6, f"{short} launches with a short way"

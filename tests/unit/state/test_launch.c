@@ -5,11 +5,13 @@
  * off.
  */
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
 
 #include <pthread.h>
+#include <ucontext.h>
 
 #include <cmocka.h>
 
@@ -47,13 +49,12 @@ static void real(void)
 
 static bool launch_function_at(CUstream stream, uint64_t function, uint64_t entered, uint64_t left)
 {
-	struct launch_memo *memo =
-		state_launch_remembered(NUMBER, stream, (CUfunction)(uintptr_t)function);
+	struct launch_ready ready;
 
-	untimed = memo != NULL;
-	if (memo) {
-		assert_ptr_equal(memo->real, real);
-		counter_add(&memo->stream->launched);
+	untimed = state_launch_remembered(NUMBER, stream, (CUfunction)(uintptr_t)function, &ready);
+	if (untimed) {
+		assert_ptr_equal(ready.real, real);
+		state_launch_succeeded(&ready);
 		return true;
 	}
 	assert_true(is_plain(stream, function));
@@ -306,6 +307,24 @@ static void test_capture(void **state)
 	assert_false(is_plain(N, KERNEL(0)));
 }
 
+/* Drawn into a capture that has ended: the stream works again, and nobody told it. */
+static void test_after_a_capture(void **state)
+{
+	const CUevent event = EVENT(0);
+	struct call call;
+
+	world_create_event(event);
+	world_launch(N, KERNEL(0));
+	call = world_call(FUNCTION_cuStreamQuery, A);
+	state_before(&call);
+	state_capture_begun(&call, A, CU_STREAM_CAPTURE_MODE_RELAXED);
+	world_record(event, A);
+	world_wait_event(N, event);
+	assert_false(is_plain(N, KERNEL(0)));
+	state_capture_ended(&call, A);
+	assert_true(is_plain(N, KERNEL(0)));
+}
+
 static void test_legacy_with_new_blocking_work(void **state)
 {
 	world_launch(LEGACY, KERNEL(0));
@@ -410,12 +429,12 @@ static void test_late_concludes_nothing(void **state)
 
 static bool is_remembered(CUstream stream)
 {
-	struct launch_memo *memo =
-		state_launch_remembered(NUMBER, stream, (CUfunction)(uintptr_t)KERNEL(0));
+	struct launch_ready ready;
 
-	if (memo)
-		counter_add(&memo->stream->launched);
-	return memo != NULL;
+	if (!state_launch_remembered(NUMBER, stream, (CUfunction)(uintptr_t)KERNEL(0), &ready))
+		return false;
+	state_launch_succeeded(&ready);
+	return true;
 }
 
 /* A row on the stream whose next launch is remembered. */
@@ -436,19 +455,187 @@ static void test_remembered_counts_calls(void **state)
 	assert_int_equal(stream_submitted(stream_find((uintptr_t)N)), 201);
 }
 
+static bool is_remembered_as(uint32_t number, CUstream stream, uint64_t function)
+{
+	struct launch_ready ready;
+
+	return state_launch_remembered(number, stream, (CUfunction)(uintptr_t)function, &ready);
+}
+
 static void test_remembered_is_of_one_wrapper(void **state)
 {
 	remember(N, 1000);
-	assert_null(state_launch_remembered(NUMBER + 1, N, (CUfunction)(uintptr_t)KERNEL(0)));
-	assert_null(state_launch_remembered(NUMBER, A, (CUfunction)(uintptr_t)KERNEL(0)));
-	assert_null(state_launch_remembered(NUMBER, N, (CUfunction)(uintptr_t)KERNEL(1)));
+	assert_false(is_remembered_as(NUMBER + 1, N, KERNEL(0)));
+	assert_false(is_remembered_as(NUMBER, A, KERNEL(0)));
+	assert_false(is_remembered_as(NUMBER, N, KERNEL(1)));
 }
 
 static void test_nothing_is_remembered_of_nothing(void **state)
 {
-	assert_null(state_launch_remembered(NUMBER, NULL, NULL));
+	assert_false(is_remembered_as(NUMBER, NULL, 0));
 	remember(N, 1000);
-	assert_null(state_launch_remembered(NUMBER, NULL, NULL));
+	assert_false(is_remembered_as(NUMBER, NULL, 0));
+}
+
+/* A launch that the driver refuses leaves the stream's youngest operation what it was. */
+static void test_refused(void **state)
+{
+	struct state_stream *stream;
+	uint64_t youngest, other = KERNEL(1);
+
+	while (thread_slot(other, THREAD_KERNELS) == thread_slot(KERNEL(0), THREAD_KERNELS))
+		other += 0x80;
+	world_launch(N, other);
+	remember(N, 1000);
+	assert_true(launch_function_at(N, other, 2000, 2010));
+	stream = stream_find((uintptr_t)N);
+	assert_true(is_remembered(N));
+	/* The world's kernels have no names. */
+	stream->youngest = youngest = (uint64_t)OPERATION_COPY << 32;
+	assert_true(is_remembered_as(NUMBER, N, KERNEL(0)));
+	assert_int_equal(stream->youngest, youngest);
+}
+
+/* ---- a signal handler that calls the driver in the middle of a launch ---- */
+
+#if defined(__x86_64__)
+
+#define TRAP_FLAG 0x100
+
+static volatile int steps; /* instructions until the handler interrupts; below 0 afterwards */
+static void (*interruption)(void);
+
+static void on_step(int signal, siginfo_t *info, void *context)
+{
+	greg_t *flags = &((ucontext_t *)context)->uc_mcontext.gregs[REG_EFL];
+
+	if (--steps >= 0)
+		return;
+	*flags &= ~(greg_t)TRAP_FLAG;
+	interruption();
+}
+
+static inline void set_trap_flag(bool on)
+{
+	if (on)
+		__asm__ volatile("pushfq\n\torl %0, (%%rsp)\n\tpopfq"
+				 :
+				 : "i"(TRAP_FLAG)
+				 : "cc", "memory");
+	else
+		__asm__ volatile("pushfq\n\tandl %0, (%%rsp)\n\tpopfq"
+				 :
+				 : "i"(~TRAP_FLAG)
+				 : "cc", "memory");
+}
+
+static void real_of_other(void)
+{
+}
+
+static uint64_t others[2]; /* functions that have the place of KERNEL(0) */
+
+/* Other wrappers' rows: what they remember drives out what was there. */
+static void launch_other_rows(void)
+{
+	static uint64_t other_calls;
+	uint64_t now = launch_thread.row.returned;
+	struct state_launch other;
+
+	for (int i = 0; i < 24; i++, now += 20) {
+		if (!state_launch_is_plain(N, (CUfunction)(uintptr_t)others[i / 12], false,
+					   &other) ||
+		    !state_launch_done(&other, other.clock == LAUNCH_READ_BOTH ? now : 0, now + 10))
+			return;
+		state_launch_remember(&other, NUMBER + 1, &other_calls, real_of_other);
+	}
+}
+
+/* Interrupted before each of its instructions: it is this launch or none, and the row's end is its end. */
+static void interrupt_everywhere(void (*what)(void), bool is_end)
+{
+	struct state_stream *stream = stream_find((uintptr_t)N);
+	struct sigaction action = {.sa_sigaction = on_step, .sa_flags = SA_SIGINFO}, old;
+	struct launch_ready ready;
+	int step, launches;
+	bool taken;
+
+	interruption = what;
+	assert_int_equal(sigaction(SIGTRAP, &action, &old), 0);
+	for (step = 0;; step++) {
+		launch_clear();
+		remember(N, 1000);
+		steps = step;
+		set_trap_flag(true);
+		taken = state_launch_remembered(NUMBER, N, (CUfunction)(uintptr_t)KERNEL(0),
+						&ready);
+		set_trap_flag(false);
+		if (taken) {
+			assert_ptr_equal(ready.real, real);
+			assert_ptr_equal(ready.stream, stream);
+			state_launch_succeeded(&ready);
+		}
+		for (launches = 0; is_remembered(N); launches++)
+			assert_true(launches < (steps < 0 && is_end ? 0 : LAUNCH_ROW));
+		state_launch_end_row();
+		assert_int_equal(launch_thread.row.left, 0);
+		order_complete(stream, stream_submitted(stream));
+		if (steps >= 0)
+			break;
+	}
+	assert_in_range(step, 20, 2000);
+	assert_int_equal(sigaction(SIGTRAP, &old, NULL), 0);
+}
+
+static void test_interrupted_by_another_call(void **state)
+{
+	world_launch(N, KERNEL(0));
+	interrupt_everywhere(state_launch_end_row, true);
+}
+
+static bool share_a_place(uint64_t one, uint64_t two)
+{
+	return launch_memos_of(N, (CUfunction)(uintptr_t)one) ==
+	       launch_memos_of(N, (CUfunction)(uintptr_t)two);
+}
+
+static bool share_a_slot(uint64_t one, uint64_t two)
+{
+	return thread_slot(one, THREAD_KERNELS) == thread_slot(two, THREAD_KERNELS);
+}
+
+static void test_interrupted_by_launches(void **state)
+{
+	uint64_t function = KERNEL(0);
+
+	world_launch(N, KERNEL(0));
+	for (int i = 0; i < 2; i++) {
+		do {
+			function += 8;
+		} while (!share_a_place(function, KERNEL(0)) || share_a_slot(function, KERNEL(0)) ||
+			 (i && share_a_slot(function, others[0])));
+		others[i] = function;
+		world_launch(N, function);
+	}
+	interrupt_everywhere(launch_other_rows, false);
+}
+
+#endif
+
+/* A handler that ends the row while its last launch is in the driver does not make that one timed. */
+static void test_last_of_an_interrupted_row(void **state)
+{
+	uint64_t now;
+
+	world_launch(N, KERNEL(0));
+	now = launch_in_a_row(N, 1000, 20);
+	assert_true(is_plain(N, KERNEL(0)));
+	assert_int_equal(launch.clock, LAUNCH_READ_LEFT);
+	launch_thread.row.left = launch_thread.row.given = 0;
+	assert_int_equal(notes(), 0);
+	assert_true(state_launch_done(&launch, 0, now + PLAIN));
+	assert_int_equal(notes(), 1);
+	assert_int_equal(launch_thread.row.tight, 0);
 }
 
 static void test_forgotten_by_capture(void **state)
@@ -609,6 +796,7 @@ int main(void)
 		cmocka_unit_test_setup(test_took_long, begin),
 		cmocka_unit_test_setup(test_another_context_in_a_row, begin),
 		cmocka_unit_test_setup(test_capture, begin),
+		cmocka_unit_test_setup(test_after_a_capture, begin),
 		cmocka_unit_test_setup(test_legacy_with_new_blocking_work, begin),
 		cmocka_unit_test_setup(test_blocking_with_new_legacy_work, begin),
 		cmocka_unit_test_setup(test_per_thread_and_unseen, begin),
@@ -618,6 +806,12 @@ int main(void)
 		cmocka_unit_test_setup(test_remembered_counts_calls, begin),
 		cmocka_unit_test_setup(test_remembered_is_of_one_wrapper, begin),
 		cmocka_unit_test_setup(test_nothing_is_remembered_of_nothing, begin),
+		cmocka_unit_test_setup(test_refused, begin),
+#if defined(__x86_64__)
+		cmocka_unit_test_setup(test_interrupted_by_another_call, begin),
+		cmocka_unit_test_setup(test_interrupted_by_launches, begin),
+#endif
+		cmocka_unit_test_setup(test_last_of_an_interrupted_row, begin),
 		cmocka_unit_test_setup(test_forgotten_by_capture, begin),
 		cmocka_unit_test_setup(test_forgotten_by_a_capture_that_draws_in, begin),
 		cmocka_unit_test_setup(test_forgotten_by_the_end_of_the_thread, begin),
