@@ -85,7 +85,8 @@ void trace_send(enum trace_event event, const void *payload)
 	if (!emitters || !emitters[event].is_enabled())
 		return;
 	emitters[event].emit(payload);
-	dump_events += has_token;
+	if (has_token)
+		dump_events++;
 }
 
 static void send_allocations(void)

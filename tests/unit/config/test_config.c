@@ -81,6 +81,9 @@ static void test_defaults(void **state)
 	assert_int_equal(config.stack_depth, 32);
 	assert_true(config.threshold_ns == 5000);
 	assert_null(config.calibration);
+	assert_null(config.lttng);
+	assert_int_equal(config.trace, CONFIG_TRACE_WAITS);
+	assert_int_equal(config.rank, -1);
 }
 
 /* Set to nothing is not set. */
@@ -93,6 +96,8 @@ static void test_empty(void **state)
 	add("SLIPSTREAM_STACK=");
 	add("SLIPSTREAM_THRESHOLD=");
 	add("SLIPSTREAM_CALIBRATION=");
+	add("SLIPSTREAM_LTTNG=");
+	add("SLIPSTREAM_TRACE=");
 	config_load();
 	assert_accepted();
 	assert_int_equal(config.mode, CONFIG_OBSERVE);
@@ -102,6 +107,61 @@ static void test_empty(void **state)
 	assert_int_equal(config.stack_depth, 32);
 	assert_true(config.threshold_ns == 5000);
 	assert_null(config.calibration);
+	assert_null(config.lttng);
+	assert_int_equal(config.trace, CONFIG_TRACE_WAITS);
+}
+
+static void test_trace(void **state)
+{
+	static const char *const bad[] = {"FULL", "ful", "fully", "wait", "full ", "1", "on"};
+	char entry[64], text[96];
+
+	load("SLIPSTREAM_TRACE=full");
+	assert_accepted();
+	assert_int_equal(config.trace, CONFIG_TRACE_FULL);
+	load("SLIPSTREAM_TRACE=waits");
+	assert_accepted();
+	assert_int_equal(config.trace, CONFIG_TRACE_WAITS);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		snprintf(entry, sizeof(entry), "SLIPSTREAM_TRACE=%s", bad[i]);
+		snprintf(text, sizeof(text), "SLIPSTREAM_TRACE: bad value '%s'", bad[i]);
+		load(entry);
+		assert_problem(text);
+		assert_int_equal(config.trace, CONFIG_TRACE_WAITS);
+	}
+	load("SLIPSTREAM_LTTNG=/lib/libslipstream-lttng.so");
+	assert_accepted();
+	assert_string_equal(config.lttng, "/lib/libslipstream-lttng.so");
+}
+
+/* Of the launchers' variables the first that is a number. */
+static void test_rank(void **state)
+{
+	static const struct {
+		const char *first, *second;
+		int32_t rank;
+	} cases[] = {
+		{"RANK=0", "A=1", 0},
+		{"RANK=5", "SLURM_PROCID=4", 4},
+		{"PMI_RANK=3", "SLURM_PROCID=4", 3},
+		{"PMI_RANK=3", "PMIX_RANK=2", 2},
+		{"OMPI_COMM_WORLD_RANK=1", "PMIX_RANK=2", 1},
+		{"OMPI_COMM_WORLD_RANK=", "RANK=9", 9},
+		{"OMPI_COMM_WORLD_RANK=1x", "RANK=9", 9},
+		{"OMPI_COMM_WORLD_RANK=-1", "RANK=9", 9},
+		{"RANK=2147483647", "A=1", 2147483647},
+		{"RANK=2147483648", "A=1", -1},
+		{"RANK=+1", "LOCAL_RANK=1", -1},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		begin(NULL);
+		add(cases[i].first);
+		add(cases[i].second);
+		config_load();
+		assert_accepted();
+		assert_int_equal(config.rank, cases[i].rank);
+	}
 }
 
 static void test_mode(void **state)
@@ -284,7 +344,6 @@ static void test_unknown_names(void **state)
 {
 	static char entry[LONG_SIZE];
 
-	add("SLIPSTREAM_LTTNG=1");
 	add("SLIPSTREAM_FIX=x");
 	add("SLIPSTREAM_RELAX=x");
 	add("SLIPSTREAM_LIBRARY=x");
@@ -371,6 +430,8 @@ int main(void)
 		TEST(defaults),
 		TEST(empty),
 		TEST(mode),
+		TEST(trace),
+		TEST(rank),
 		TEST(string),
 		TEST(bool),
 		TEST(uint),
