@@ -22,8 +22,13 @@
 
 /* Slices held back for their definitions. */
 #define HELD_MAX 4096
-/* Calls may have begun before the first event; times in the file must not be negative. */
-#define SLACK_NS INT64_C(3600000000000)
+/*
+ * The file's time 0 lies this much before the first call drawn. Times must not be negative: of a call that began still earlier
+ * the part before is cut.
+ */
+#define SLACK_NS INT64_C(1000000000)
+/* A day: no call lasts longer, whatever a damaged trace says. */
+#define CALL_MAX_NS UINT64_C(86400000000000)
 
 struct timeline {
 	char *path;
@@ -32,6 +37,7 @@ struct timeline {
 	struct timeline_call *held;
 	size_t held_count, held_capacity;
 	uint64_t undefined;        /* slices written without all their definitions */
+	struct table with_streams; /* processes that have rows of streams */
 	struct table full;         /* processes that emit level full */
 	const struct model *model; /* during a call */
 	bool is_begun, is_ending;
@@ -45,6 +51,7 @@ static void timeline_free(void *consumer)
 		return;
 	timeline_tracks_done(&timeline->drawing.tracks);
 	table_done(&timeline->full);
+	table_done(&timeline->with_streams);
 	sites_free(timeline->sites);
 	if (timeline->drawing.file.out)
 		(void)fclose(timeline->drawing.file.out);
@@ -268,18 +275,33 @@ static void take_stream_wait(struct timeline *timeline, const struct analysis_ev
 	take_order(timeline, event, &order, false);
 }
 
+/* The first event that is drawn gives the origin of times. */
+static void begin(struct timeline *timeline, const struct analysis_event *event)
+{
+	uint64_t call_ns =
+		event->id == TRACE_WAIT     ? ((const struct trace_wait *)event->payload)->call_ns
+		: event->id == TRACE_SUBMIT ? ((const struct trace_submit *)event->payload)->call_ns
+					    : 0;
+	int64_t origin_ns;
+
+	if (timeline->is_begun || event->id < TRACE_WAIT)
+		return;
+	timeline->is_begun = true;
+	if (call_ns > CALL_MAX_NS)
+		call_ns = 0;
+	if (__builtin_sub_overflow(event->ns, (int64_t)call_ns + SLACK_NS, &origin_ns))
+		origin_ns = event->ns;
+	timeline->drawing.file.origin_ns = origin_ns;
+	timeline_file_begin(&timeline->drawing.file);
+}
+
 static int timeline_event(void *consumer, const struct model *model,
 			  const struct analysis_event *event, char **reterr_text)
 {
 	struct timeline *timeline = consumer;
 
 	timeline->model = model;
-	if (!timeline->is_begun) {
-		timeline->is_begun = true;
-		timeline->drawing.file.origin_ns =
-			event->ns > INT64_MIN + SLACK_NS ? event->ns - SLACK_NS : event->ns;
-		timeline_file_begin(&timeline->drawing.file);
-	}
+	begin(timeline, event);
 	switch (event->id) {
 	case TRACE_WAIT:
 		take_wait(timeline, event);
@@ -309,13 +331,15 @@ static int timeline_event(void *consumer, const struct model *model,
 
 /* ---- the end ---- */
 
-static void name_lane(struct timeline *timeline, const struct timeline_lane *lane,
+static void name_lane(struct timeline *timeline, uint32_t process, const struct timeline_lane *lane,
 		      const char *stream, const char *suffix, int64_t index)
 {
 	_cleanup_free_ char *name = memory_format("%s%s", stream, suffix);
+	bool is_new;
 
 	if (!lane->track.tid)
 		return;
+	(void)table_add(&timeline->with_streams, process, 0, &is_new);
 	timeline_name_track(&timeline->drawing.file, lane->track, "thread_name", name);
 	timeline_sort_track(&timeline->drawing.file, lane->track, "thread_sort_index", index);
 }
@@ -329,9 +353,10 @@ static void name_stream(struct timeline *timeline, const struct timeline_stream 
 		_cleanup_free_ char *suffix =
 			i ? memory_format(", in flight (%d)", i + 1) : memory_copy("");
 
-		name_lane(timeline, &stream->lanes[i], words, suffix, index + i);
+		name_lane(timeline, stream->process, &stream->lanes[i], words, suffix, index + i);
 	}
-	name_lane(timeline, &stream->rest, words, ", more in flight", index + TIMELINE_LANES);
+	name_lane(timeline, stream->process, &stream->rest, words, ", more in flight",
+		  index + TIMELINE_LANES);
 }
 
 static void name_thread(struct timeline *timeline, const struct timeline_thread *thread)
@@ -363,7 +388,8 @@ static void name_process(struct timeline *timeline, const struct model_process *
 
 	if (pid)
 		name_group(timeline, *pid, words, 2 * index);
-	name_group(timeline, timeline_stream_pid(process->number), streams, 2 * index + 1);
+	if (table_find(&timeline->with_streams, process->number, 0))
+		name_group(timeline, timeline_stream_pid(process->number), streams, 2 * index + 1);
 }
 
 static json_t *other_data(const struct timeline *timeline, const struct analysis_end *end)
@@ -439,6 +465,7 @@ int timeline_create(const char *path, struct consumer *ret_consumer, char **rete
 	timeline->path = memory_copy(path);
 	timeline->drawing.file.out = out;
 	timeline->full.data_size = sizeof(char);
+	timeline->with_streams.data_size = sizeof(char);
 	timeline_tracks_begin(&timeline->drawing.tracks);
 	timeline->sites = sites_new();
 	*ret_consumer = (struct consumer){&ops, timeline};

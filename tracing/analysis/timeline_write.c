@@ -77,7 +77,7 @@ static void begin_line(struct timeline_file *file, char phase, struct timeline_t
 static void write_name(struct timeline_file *file, const char *name, const char *category)
 {
 	(void)fputs(",\"name\":", file->out);
-	write_value(file, timeline_text(name));
+	write_value(file, timeline_text(name[0] ? name : "(empty name)"));
 	if (category)
 		(void)fprintf(file->out, ",\"cat\":\"%s\"", category);
 }

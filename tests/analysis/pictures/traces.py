@@ -160,3 +160,127 @@ def train(seed=1, ranks=2, steps=12, full=True):
         end = max(now.values())
         process.at(end + 1000, main, "process_end", end_ns=end, dropped=0)
     return trace
+
+
+def small(trace=None, full=True, define=True):
+    """One process with everything that a timeline draws, at round times; returns the process."""
+    trace = trace or Trace()
+    process = Process(trace, 1_000_000_000, "alpha", 77, -1, exe="/opt/demo", command="/opt/demo --all", define=define)
+    for number, name in enumerate(["cuLaunchKernel", "cuStreamSynchronize", "cuMemcpyHtoD_v2"]):
+        process.define("def_function", number=number, name=process.string(name), flags=3, handed_out=1)
+    for number, (slug, kind) in enumerate([("stream-synchronize", EXPLICIT), ("pageable-h2d", IMPLICIT)]):
+        process.define("def_rule", number=number, slug=process.string(slug), cause=process.string("cause of " + slug), **{"class": kind})
+    process.define("def_site", id=1, frames=0, python_frames=1)
+    process.define("def_python_frame", site=1, index=0, file=process.string("/src/a.py"), function=process.string("go"), line=3)
+    process.define("def_context", context=1, device=0, id=9)
+    for stream, kind in ((1, LEGACY), (2, NON_BLOCKING), (3, BLOCKING)):
+        process.define("def_stream", stream=stream, kind=kind, context=9, handle="0x0")
+    kernel, copy = process.string("kernel_a"), process.string("HtoD")
+    process.define("def_candidate", id=1, stream_kind=NON_BLOCKING, context=9, stream=2, operation=KERNEL, name=kernel, certain=0)
+    process.define("def_candidate", id=2, stream_kind=LEGACY, context=9, stream=0, operation=COPY, name=copy, certain=1)
+    process.define("def_candidate_set", set=(1 << 31) + 1, index=0, count=2, candidate=1)
+    process.define("def_candidate_set", set=(1 << 31) + 1, index=1, count=2, candidate=2)
+    process.define("def_wait", id=1, function=1, rule=0, site=1, idle_basis=1)
+    process.define("def_wait", id=2, function=2, rule=1, site=1, source_kind=2, destination_kind=6, idle_basis=1)
+    t = 2_000_000_000
+    if full:
+        process.submit(t + 10_000, 77, 2, KERNEL, kernel, 10_000)
+        process.at(t + 12_000, 77, "record", stream=2, number=1, event="0xe1")
+        process.at(t + 20_000, 78, "stream_wait", stream=3, number=0, of_stream=2, of_number=1, event="0xe1")
+        process.submit(t + 32_000, 78, 3, KERNEL, kernel, 10_000)
+        process.at(t + 40_000, 78, "join", stream=1, number=1, of_stream=3, of_number=1)
+        process.submit(t + 100_000, 78, 1, COPY, copy, 50_000, 4096, function=2)  # the same call: submission, then its wait
+    process.at(t + 100_500, 78, "wait", wait=2, candidates=(1 << 31) + 1, stream=1, bytes=4096, blocked_ns=40_000, call_ns=50_000)
+    if full:
+        process.complete(t + 100_900, 78, 1, 1)
+        process.complete(t + 101_000, 78, 3, 1)
+    process.at(t + 200_000, 77, "wait", wait=1, candidates=1, stream=2, bytes=0, blocked_ns=90_000, call_ns=100_000)
+    if full:
+        process.complete(t + 200_400, 77, 2, 1)
+        process.submit(t + 300_000, 77, 2, KERNEL, kernel, 5_000)  # never seen complete
+    if not define:
+        process.define_late(t + 400_000)
+    process.at(t + 500_000, 77, "process_end", end_ns=t + 500_000, dropped=0)
+    return process
+
+
+HOSTILE = ["</script><script>alert(1)</script>", "<img src=x onerror=alert(1)>", "\"quotes\" and 'quotes' and \\ and {\"a\":1}", "\x1b[31mred\x1b[0m\x07\r\n",
+           "right\u202eto\u202cleft \u2066isolate\u2069 \u200bzero", "line\u2028and\u2029paragraph", b"\xff\xfe broken \xc3", "&lt;&amp;&#60;", "<!--", "]]>",
+           "k" * 10240, "\u00fc\u6f22\u5b57\U0001f600" * 700, "%s%n%d", "", " ", "__proto__", "constructor", "javascript:alert(1)"]
+
+
+def hostile():
+    """Every name that a program can choose is one of HOSTILE."""
+    trace = Trace()
+    process = Process(trace, 1_000_000_000, "alpha", 99, 0, exe="/tmp/<b>" + HOSTILE[0], command=HOSTILE[3])
+    for number, name in enumerate(HOSTILE):
+        string = process.string(name)
+        process.define("def_function", number=number, name=string, flags=3, handed_out=1)
+        process.define("def_rule", number=number, slug=string, cause=string, **{"class": 1 + number % 3})
+        process.define("def_region", id=number + 1, name=string)
+        process.define("def_module", id=number + 1, path=string, base=0, build_id=quote("zz\" <x>"))
+        process.define("def_site", id=number + 1, frames=1, python_frames=1)
+        process.define("def_frame", site=number + 1, index=0, module=number + 1, offset=16)
+        process.define("def_python_frame", site=number + 1, index=0, file=string, function=string, line=-5)
+        process.define("def_candidate", id=number + 1, stream_kind=77, context=5, stream=2, operation=99, name=string, certain=7)
+        process.define("def_wait", id=number + 1, function=number, rule=number, site=number + 1, region=number + 1, source_kind=200, destination_kind=2, idle_basis=9,
+                       allowed=number % 2)
+        process.define("def_note", note=number + 1, code=5, text=string, count=1)
+    process.define("def_stream", stream=2, kind=99, context=5, handle="0x0")
+    for number in range(len(HOSTILE)):
+        t = 2_000_000_000 + number * 1_000_000
+        process.submit(t, 99, 2, KERNEL, process.strings[HOSTILE[number].encode("utf-8", "surrogateescape") if isinstance(HOSTILE[number], str) else HOSTILE[number]], 1000, function=number)
+        process.at(t + 500_000, 99, "wait", wait=number + 1, candidates=number + 1, stream=2, bytes=1, blocked_ns=300_000, call_ns=400_000)
+        process.complete(t + 500_100, 99, 2, number + 1)
+    return trace
+
+
+def scrambled(seed, garbage=False):
+    """A random program: threads that submit to any stream, waits of one and of many candidates, joins, completions in any batch.
+    With `garbage` also events that no program emits: unknown ids, impossible durations and numbers."""
+    chance, trace = random.Random(seed), Trace()
+    processes = []
+    for number in range(chance.randint(1, 3)):
+        process = Process(trace, 1_000_000_000, f"host{number % 2}", 500 + number // 2, chance.choice([-1, number]))
+        process.define("def_function", number=0, name=process.string("cuLaunchKernel"), flags=3, handed_out=1)
+        for rule in range(3):
+            process.define("def_rule", number=rule, slug=process.string(f"rule-{rule}"), cause=0, **{"class": rule + 1})
+            process.define("def_wait", id=rule + 1, function=0, rule=rule, site=0)
+        process.define("def_context", context=1, device=0, id=3)
+        streams = chance.randint(1, 5)
+        for stream in range(1, streams + 1):
+            process.define("def_stream", stream=stream, kind=chance.randint(1, 4), context=3, handle="0x0")
+            process.define("def_candidate", id=stream, stream_kind=3, context=3, stream=stream, operation=1, name=0)
+            process.define("def_candidate_set", set=(1 << 31) + 1, index=stream - 1, count=streams, candidate=stream)
+        processes.append((process, streams, {500 + 10 * thread: 2_000_000_000 for thread in range(chance.randint(1, 4))}))
+    waits = submits = 0
+    for _ in range(chance.randint(50, 400)):
+        process, streams, threads = chance.choice(processes)
+        tid = chance.choice(list(threads))
+        stream, call = chance.randint(1, streams), chance.choice([0, 1, 50, 700, 3_000, 80_000])
+        now = threads[tid] + call + chance.choice([1, 100, 5_000])
+        kind = chance.random()
+        if kind < .55:
+            process.submit(now, tid, stream, chance.randint(1, 9), 0, call)
+            submits += 1
+            if chance.random() < .3:  # of the same call
+                now += 200
+        if kind < .1 or .55 <= kind < .75:
+            process.at(now, tid, "wait", wait=chance.randint(1, 3), candidates=chance.choice([0, stream, (1 << 31) + 1]), stream=stream, bytes=0, blocked_ns=call // 2, call_ns=call)
+            waits += 1
+            for one in range(1, streams + 1):
+                if chance.random() < .5 and process.numbers.get(one):
+                    process.complete(now + 50, tid, one, chance.randint(1, process.numbers[one]))
+        elif .75 <= kind < .9:
+            other = chance.randint(1, streams)
+            process.at(now, tid, chance.choice(["join", "stream_wait"]), stream=stream, number=process.numbers.get(stream, 0) + chance.randint(0, 1), of_stream=other,
+                       of_number=process.numbers.get(other, 0))
+        elif kind >= .9:
+            process.at(now, tid, "record", stream=stream, number=process.numbers.get(stream, 0), event=5)
+        if garbage and chance.random() < .2:
+            big = chance.choice([0, 1, (1 << 63) - 1, (1 << 64) - 1, now])
+            process.at(now + 10, tid, chance.choice(["wait wait=9 call_ns={0} blocked_ns={0} candidates=4000000000", "submit stream=4000000000 number={0} call_ns={0} name=77",
+                                                     "completed stream=1 number={0}", "submit stream=1 number={0} call_ns=3", "join stream=2 number={0} of_stream=2 of_number={0}",
+                                                     "wait wait=1 candidates=2147483649 call_ns=900000"]).format(big))
+        threads[tid] = now + 100
+    return trace, waits, submits
