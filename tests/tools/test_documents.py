@@ -100,7 +100,8 @@ class Completion(unittest.TestCase):
         self.assertEqual(self.complete("slipstream", "run", "--mode", "=", "o"), {"off", "observe"})
         self.assertEqual(self.complete("slipstream", "run", "--mode", "="), {"off", "observe"})
         self.assertEqual(self.complete("slipstream", "run", "--python", "=", "of"), {"off"})
-        self.assertEqual(self.complete("slipstream", "report", "--by", ""), {"rule", "site", "function"})
+        self.assertEqual(self.complete("slipstream", "report", "--by", ""),
+                         {"rule", "site", "function", "stream", "thread", "rank", "host", "gpu"})
         self.assertIn("bin", self.complete("slipstream", "run", "--driver", "=", "b"))
         self.assertIn("bin", self.complete("slipstream", "report", "b"))
 
