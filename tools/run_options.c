@@ -202,7 +202,7 @@ void run_options_init(void)
 static void check_variable(const char *variable)
 {
 	/* Settings of other parts in the same environment. */
-	static const char *const others[] = {"FIX", "RELAX", "LIBRARY"};
+	static const char *const others[] = {"FIX", "RELAX", "LIBRARY", "STREAM_TO"};
 	size_t length = strcspn(variable, "=");
 	_cleanup_free_ char *name = memory_check(strndup(variable, length));
 	const char *tail = name + strlen(PREFIX), *value = variable + length + 1;

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <spawn.h>
+#include <stdbool.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -22,32 +23,57 @@
 
 extern char **environ;
 
-/* The number behind the first SOCKET_NAME in the file; NULL: none there. */
-static char *socket_number(const char *path)
+/*
+ * The string of the file that holds `part`, from `part` on or (`whole`) from its beginning. NULL: the
+ * file has none. The caller frees.
+ */
+static char *string_with(const char *path, const char *part, bool whole)
 {
 	_cleanup_close_ int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+	const char *bytes, *found, *end;
 	struct stat status;
-	const char *bytes, *found;
-	char *number = NULL;
-	size_t size;
+	char *text = NULL;
 
 	if (descriptor < 0 || fstat(descriptor, &status) < 0 || status.st_size <= 0)
 		return NULL;
-	size = (size_t)status.st_size;
-	bytes = mmap(NULL, size, PROT_READ, MAP_PRIVATE, descriptor, 0);
+	bytes = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, descriptor, 0);
 	if (bytes == MAP_FAILED)
 		return NULL;
-	found = memmem(bytes, size, SOCKET_NAME, strlen(SOCKET_NAME));
+	end = bytes + status.st_size;
+	found = memmem(bytes, (size_t)status.st_size, part, strlen(part));
 	if (found) {
-		const char *end = bytes + size, *last;
-
-		found += strlen(SOCKET_NAME);
-		for (last = found; last < end && isdigit((unsigned char)*last); last++)
-			;
-		number = memory_check(strndup(found, (size_t)(last - found)));
+		while (whole && found > bytes && found[-1])
+			found--;
+		text = memory_check(strndup(found, (size_t)(end - found)));
 	}
-	(void)munmap((void *)bytes, size);
-	return number;
+	(void)munmap((void *)bytes, (size_t)status.st_size);
+	return text;
+}
+
+/* The number behind the first SOCKET_NAME in the file; NULL: none there. */
+static char *socket_number(const char *path)
+{
+	_cleanup_free_ char *text = string_with(path, SOCKET_NAME, false);
+	const char *number = text ? text + strlen(SOCKET_NAME) : "";
+	size_t digits = strspn(number, "0123456789");
+
+	return digits ? memory_check(strndup(number, digits)) : NULL;
+}
+
+/* What consumes the buffers; a daemon that cannot start it waits for it, without a word. */
+static char *consumer_of(const char *sessiond)
+{
+	const char *named = getenv("LTTNG_CONSUMERD64_BIN");
+	char *path;
+
+	if (named && *named)
+		return memory_copy(named);
+	path = string_with(sessiond, "/lttng-consumerd", true);
+	if (path && path[0] != '/') {
+		free(path);
+		return NULL;
+	}
+	return path;
 }
 
 /* First word that the program prints when asked for its version; NULL: it prints none. */
@@ -129,6 +155,7 @@ void tracing_parts_find(struct tracing_parts *ret_parts)
 	if (parts.sessiond) {
 		parts.sessiond_version = version_of(parts.sessiond);
 		parts.sessiond_socket = socket_number(parts.sessiond);
+		parts.consumerd = consumer_of(parts.sessiond);
 	}
 	parts.provider = place_provider();
 	if (parts.provider)
@@ -140,6 +167,7 @@ void tracing_parts_done(struct tracing_parts *parts)
 {
 	free(parts->sessiond);
 	free(parts->relayd);
+	free(parts->consumerd);
 	free(parts->sessiond_version);
 	free(parts->sessiond_socket);
 	free(parts->provider);
@@ -164,6 +192,10 @@ char *tracing_parts_missing(const struct tracing_parts *parts)
 {
 	if (!parts->sessiond)
 		return memory_copy("lttng-sessiond not found (Debian package lttng-tools)");
+	if (parts->consumerd && access(parts->consumerd, X_OK) < 0)
+		return memory_format(
+			"lttng-consumerd not found: %s: %s (Debian package lttng-tools)",
+			parts->consumerd, strerror(errno));
 	if (parts->sessiond_socket && parts->ust_socket &&
 	    strcmp(parts->sessiond_socket, parts->ust_socket))
 		return memory_format("%s %s listens on socket %s, programs with %s call socket %s: "

@@ -8,6 +8,7 @@
 
 struct tracing_parts {
 	char *sessiond, *relayd; /* paths; NULL: not found */
+	char *consumerd;         /* path that the session daemon starts; NULL: unknown */
 	char *sessiond_version;  /* "2.13.9"; NULL: unknown */
 	char *sessiond_socket; /* "8": programs whose LTTng-UST has another number are not heard */
 	char *provider;        /* path of libslipstream-lttng.so; NULL: not built */

@@ -21,6 +21,9 @@ static char *made; /* removed at exit if it is empty then */
 
 static void remove_empty(void)
 {
+	_cleanup_free_ char *records = memory_format("%s/" FOLDER_RECORDS, made);
+
+	(void)rmdir(records);
 	(void)rmdir(made);
 }
 

@@ -6,6 +6,8 @@
 
 #include <stddef.h>
 
+#define FOLDER_RECORDS "records" /* in the trace's folder: where the record files go */
+
 /*
  * Makes the trace's folder, `asked` or one named by the time; of a rank of several, a folder of its
  * own in it. Absolute; the caller frees. Ends the command with one line if it is there and not

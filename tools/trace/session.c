@@ -70,10 +70,6 @@ static int leave_with(struct session *session, int code, const char *what, char 
 		*reterr_text = memory_format("cannot %s: the LTTng daemons did not answer within "
 					     "%d s",
 					     what, session->plan->timeout_s);
-	else if (code == -LTTNG_ERR_UST_CONSUMER64_FAIL || code == -LTTNG_ERR_UST_CONSUMER32_FAIL)
-		*reterr_text = memory_format("cannot %s: no lttng-consumerd (Debian package "
-					     "lttng-tools)",
-					     what);
 	else
 		*reterr_text = memory_format("cannot %s: %s", what, lttng_strerror(code));
 	return -EIO;

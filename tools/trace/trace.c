@@ -10,6 +10,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -29,10 +30,12 @@
 #include "session.h"
 #include "tracing_parts.h"
 
-#define SNAPSHOTS_MAX 16  /* that the daemon saves of its own accord: a disk has an end */
-#define SETTLE_MS     300 /* a snapshot that an event asks for begins within that time */
-#define LOG_LINES     5
-#define LOG_LINE      512 /* bytes; longer ones are cut */
+#define SNAPSHOTS_MAX  16  /* that the daemon saves of its own accord: a disk has an end */
+#define SETTLE_MS      300 /* a snapshot that an event asks for begins within that time */
+#define LOG_LINES      5
+#define READER_NS      UINT64_C(3000000000) /* that a live reader has for the rest */
+#define READER_STEP_US 50000
+#define LOG_LINE       512 /* bytes; longer ones are cut */
 
 struct tracer {
 	struct trace_options options;
@@ -156,7 +159,6 @@ static void fail_start(struct tracer *tracer, const char *why)
 {
 	end_daemons(tracer);
 	show_log(tracer);
-	(void)rmdir(tracer->records);
 	command_fail(EXIT_RUN, "%s", why);
 }
 
@@ -276,7 +278,7 @@ static void prepare(struct tracer *tracer)
 	if (asked) {
 		tracer->records = run_make_folder(asked, true);
 	} else {
-		_cleanup_free_ char *beside = memory_format("%s/records", tracer->folder);
+		_cleanup_free_ char *beside = memory_format("%s/" FOLDER_RECORDS, tracer->folder);
 
 		tracer->records = run_make_folder(beside, true);
 	}
@@ -334,6 +336,29 @@ static void settle(const struct tracer *tracer)
 	} while (count != before);
 }
 
+/* Connections that a reader holds to our relay daemon. */
+static size_t count_readers(int port)
+{
+	_cleanup_fclose_ FILE *file = fopen("/proc/net/tcp", "re");
+	unsigned int local, state;
+	size_t count = 0;
+	char line[256];
+
+	while (file && fgets(line, sizeof(line), file))
+		count += sscanf(line, " %*d: %*8x:%x %*8x:%*x %x", &local, &state) == 2 &&
+			 (int)local == port && state == TCP_ESTABLISHED;
+	return count;
+}
+
+/* A live reader is behind by a moment; the session's end is told to it by the relay daemon. */
+static void wait_for_readers(const struct tracer *tracer)
+{
+	uint64_t limit = process_now_ns() + READER_NS;
+
+	while (count_readers(tracer->live_port) && process_now_ns() < limit)
+		(void)usleep(READER_STEP_US);
+}
+
 static void last_snapshot(struct tracer *tracer)
 {
 	_cleanup_free_ char *error_text = NULL;
@@ -385,6 +410,10 @@ static void finish(struct tracer *tracer)
 
 	last_snapshot(tracer);
 	(void)session_stop(tracer->session, &loss, &error_text);
+	session_end(tracer->session);
+	tracer->session = NULL;
+	if (tracer->options.live)
+		wait_for_readers(tracer);
 	end_daemons(tracer);
 	say_loss(tracer, &loss);
 	if (error_text)
@@ -436,6 +465,8 @@ int main(int argc, char **argv)
 	command_name = strcmp(argv[0], RUN_AS_RUN) ? "slipstream trace" : "slipstream run";
 	command_usage_status = command_failure_status = EXIT_RUN;
 	trace_options_read(argc, argv, &tracer.options);
+	/* Of a traced run around this one, perhaps; trace has a place of its own for record files. */
+	(void)unsetenv("SLIPSTREAM_OUT");
 	run_options_export();
 	if (tracer.options.driver)
 		run_preload_driver(tracer.options.driver);
@@ -454,7 +485,6 @@ int main(int argc, char **argv)
 	if (error || end.exec_error) {
 		end_daemons(&tracer);
 		remove_leftovers(&tracer);
-		(void)rmdir(tracer.records);
 		run_failed_start(tracer.options.program[0], error, &end);
 	}
 	finish(&tracer);

@@ -1,0 +1,317 @@
+# SPDX-License-Identifier: MIT
+"""slipstream trace and run --trace: what they leave, what the program finds, every way to record, and one line for everything missing."""
+
+import grp
+import json
+import os
+import pwd
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import unittest
+
+sys.dont_write_bytecode = True
+import session
+from robust_support import PROGRAM, SIMCUDA, TOOL, USER, Traced, read_trace, wait_until, waits
+
+LIVE = re.compile(r"slipstream trace: live at (net://127\.0\.0\.1:\d+/host/\S+)")
+
+
+class Command(Traced):
+    def test_trace_and_records(self):
+        plain = self.untraced("waits:50", "copies:3")
+        result = self.trace(steps=["waits:50", "copies:3"], status=plain[1])
+        self.assertEqual(result.stdout, plain[0])
+        self.assertEqual(result.stderr, "slipstream trace: the trace is in %s\n" % self.folder)
+        self.assertEqual(sorted(os.listdir(self.folder)), ["records", "ust"])
+        trace = self.assert_complete(result.stderr)
+        self.assertEqual({event.vpid for event in trace.events}, {self.report()["processes"][0]["pid"]})
+
+    def test_exit_status_is_the_programs(self):
+        for status in (0, 1, 42, 125, 255):
+            self.folder = self.path("trace%d" % status)
+            self.trace(program="/bin/sh", steps=["-c", "exit %d" % status], status=status)
+
+    def test_run_with_trace(self):
+        command = self.command(steps=["waits:20"])
+        command[1] = "run"
+        command[command.index("--folder")] = "--trace"
+        result = subprocess.run([*command[:2], "--keep", *command[2:]], env=self.environment, capture_output=True, text=True, timeout=60)
+        self.assertEqual((result.returncode, result.stdout), (0, self.untraced("waits:20")[0]))
+        self.assertEqual(result.stderr, "slipstream run: the trace is in %s\n" % self.folder)
+        self.assert_complete(result.stderr)
+        self.assert_nothing_left()
+
+    def test_level(self):
+        for level, more in (("waits", False), ("full", True)):
+            self.folder = self.path(level)
+            self.trace("--level", level, steps=["waits:5"])
+            self.assertEqual(any(event.name == "submit" for event in read_trace(self.folder).events), more, level)
+
+    def test_folder_of_its_own_name(self):
+        command = self.command(steps=["waits:5"])
+        at = command.index("--folder")
+        result = subprocess.run(command[:at] + command[at + 2:], env=self.environment, cwd=self.base, capture_output=True, text=True, timeout=60)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        (self.folder,) = [self.path(name) for name in os.listdir(self.base) if re.fullmatch(r"slipstream-trace-\d{8}-\d{6}", name)]
+        self.assert_complete(result.stderr)
+
+    def test_what_the_program_finds(self):
+        """Besides the settings of the library: LTTNG_HOME, by which LTTng 2.13 finds its daemon, and nothing else."""
+        kept = {"LTTNG_UST_DEBUG", "PATH", "TMPDIR"}
+        result = self.trace(program="/usr/bin/env", steps=[])
+        found = dict(line.split("=", 1) for line in result.stdout.splitlines() if "=" in line)
+        added = set(found) - set(self.environment) - kept
+        self.assertLessEqual(added, {"LTTNG_HOME", "LTTNG_UST_APP_PATH", "SLIPSTREAM_OUT", "SLIPSTREAM_LTTNG", "LD_PRELOAD", "_",
+                                     "LD_LIBRARY_PATH"})
+        self.assertEqual(found["SLIPSTREAM_OUT"], self.path("trace/records"))
+        self.assertEqual(os.path.basename(found["SLIPSTREAM_LTTNG"]), "libslipstream-lttng.so")
+
+    def test_descriptors_do_not_leak(self):
+        result = self.trace(program="/usr/bin/python3", steps=["-c", "import os;print(sorted(map(int,os.listdir('/proc/self/fd'))))"])
+        self.assertEqual(result.stdout, "[0, 1, 2, 3]\n")  # 3: the folder itself
+
+    def test_as_an_ordinary_user(self):
+        if os.geteuid():
+            self.skipTest("is one already")
+        account = pwd.getpwnam("nobody")
+        os.chown(self.base, account.pw_uid, account.pw_gid)
+        # A member of the group `tracing` would be sent to root's daemon.
+        groups = [group for group in session_groups()]
+        result = self.trace(steps=["waits:20"], user=account.pw_uid, group=account.pw_gid, extra_groups=groups)
+        self.assert_complete(result.stderr)
+
+    def test_two_at_a_time(self):
+        commands = []
+        for name in ("one", "two", "three"):
+            self.folder = self.path(name)
+            commands.append(self.start(steps=["waits:30"]))
+        for name, process in zip(("one", "two", "three"), commands):
+            self.finish(process, 0)
+            self.assertGreaterEqual(len(waits(read_trace(self.path(name)))), 30)
+        self.assert_nothing_left()
+
+
+def session_groups():
+    try:
+        return [grp.getgrnam("tracing").gr_gid]
+    except KeyError:
+        return []
+
+
+def is_connected(port):
+    with open("/proc/net/tcp") as file:
+        return any(fields[1].endswith(":%04X" % port) and fields[3] == "01" for fields in map(str.split, file))
+
+
+class OneLine(Traced):
+    """What is missing or wrong: one line, 125, and the program is not started."""
+
+    def refused(self, text, *options, environment=None, status=125, steps=()):
+        marker = self.path("started")
+        result = self.trace(*options, program="/usr/bin/touch", steps=[*steps, marker], status=status, environment=environment)
+        self.assertEqual((result.stdout, result.stderr.count("\n")), ("", 1), result.stderr)
+        self.assertTrue(result.stderr.startswith("slipstream trace: "), result.stderr)
+        self.assertIn(text, result.stderr)
+        self.assertFalse(os.path.exists(marker))
+
+    def tools_without(self, *names):
+        """A PATH where all tools are but those."""
+        folder = self.path("bin-without-" + "-".join(names))
+        os.mkdir(folder)
+        for name in {"lttng-sessiond", "lttng-relayd", "lttng"} - set(names):
+            os.symlink(shutil.which(name), os.path.join(folder, name))
+        return {"PATH": folder}
+
+    def test_no_session_daemon(self):
+        self.refused("lttng-sessiond not found (Debian package lttng-tools)", environment=self.tools_without("lttng-sessiond"))
+        self.assertFalse(os.path.exists(self.folder))
+
+    def test_no_relay_daemon(self):
+        self.refused("lttng-relayd not found (Debian package lttng-tools)", "--live", environment=self.tools_without("lttng-relayd"))
+        self.assertFalse(os.path.exists(self.folder))
+
+    def test_no_consumer_daemon(self):
+        self.refused("lttng-consumerd not found: /nonexistent: No such file or directory (Debian package lttng-tools)",
+                     environment={"LTTNG_CONSUMERD64_BIN": "/nonexistent"})
+
+    def test_no_provider(self):
+        self.refused("/nonexistent/provider.so: No such file", environment={"SLIPSTREAM_LTTNG": "/nonexistent/provider.so"})
+        with open(self.path("provider.so"), "w") as file:
+            file.write("no library\n")
+        self.refused("%s does not load: " % self.path("provider.so"), environment={"SLIPSTREAM_LTTNG": self.path("provider.so")})
+        self.assertFalse(os.path.exists(self.folder))
+
+    def test_session_daemon_that_does_not_start(self):
+        environment = self.tools_without("lttng-sessiond")
+        path = os.path.join(environment["PATH"], "lttng-sessiond")
+        for script, text in (("exit 1", "lttng-sessiond ended at its start"), ("exec /bin/sleep 60", "lttng-sessiond does not answer")):
+            with open(path, "w") as file:
+                file.write("#!/bin/sh\n[ \"$1\" = --version ] && exit 0\n%s\n" % script)
+            os.chmod(path, 0o755)
+            self.refused(text, "--timeout", "1", environment=environment)
+
+    def test_folder(self):
+        os.mkdir(self.folder)
+        open(os.path.join(self.folder, "something"), "w").close()
+        self.refused("folder %s is not empty" % self.folder)
+        self.folder = "/proc/none"
+        self.refused("cannot make folder /proc/none")
+
+    def test_program(self):
+        result = self.trace(program="/no/such/program", steps=[], status=127)
+        self.assertEqual(result.stderr, "slipstream trace: /no/such/program: No such file or directory\n")
+        self.assertFalse(os.path.exists(self.folder))
+
+    def test_options(self):
+        for options, text in ((["--buffers", "512K"], "--buffers needs SIZExCOUNT"), (["--buffers", "1000x4"], "--buffers needs"),
+                              (["--buffers", "4Kx3"], "--buffers needs"), (["--buffers", "4Kx1"], "--buffers needs"),
+                              (["--buffers", "2Kx4"], "--buffers needs"), (["--buffers", "-4Kx4"], "--buffers needs"),
+                              (["--buffers", "99999999999Gx4"], "--buffers needs"), (["--buffers", "1Gx1024"], "in /dev/shm, which has"),
+                              (["--snapshot", "0"], "--snapshot needs a size"), (["--snapshot", "5x"], "--snapshot needs a size"),
+                              (["--blocked-over", "5ms"], "--blocked-over needs --snapshot"),
+                              (["--snapshot", "1M", "--blocked-over", "5m"], "--blocked-over needs a time"),
+                              (["--snapshot", "1M", "--blocked-over", "0"], "--blocked-over needs a time"),
+                              (["--snapshot", "1M", "--live"], "exclude each other"), (["--live", "--stream-to", "x"], "exclude each other"),
+                              (["--session", "x", "--live"], "exclude each other"), (["--stream-to", ":1"], "--stream-to needs HOST"),
+                              (["--stream-to", "a b"], "--stream-to needs HOST"), (["--timeout", "0"], "--timeout needs seconds"),
+                              (["--timeout", "1h"], "--timeout needs seconds"), (["--level", "all"], "--level needs"),
+                              (["--nonsense"], "unknown option --nonsense")):
+            self.refused(text, *options)
+            self.assertFalse(os.path.exists(self.folder), options)
+
+    def test_nobody_to_stream_to(self):
+        result = self.trace("--stream-to", "127.0.0.1:1:2", program="/bin/true", steps=[], status=125)
+        self.assertIn("cannot make the recording session: ", result.stderr.splitlines()[-1])
+
+    def test_no_such_session(self):
+        with session.Daemon(USER) as daemon:
+            self.refused("cannot join session nonsense: ", "--session", "nonsense", environment=joining(daemon))
+
+
+def joining(daemon):
+    """Root finds its daemon where session.py put it by the same means."""
+    return {**daemon.environment, **({"LD_PRELOAD": USER} if os.geteuid() == 0 else {})}
+
+
+class Ways(Traced):
+    """Snapshot, live, relay daemon, a session of the user's."""
+
+    def snapshots(self):
+        return sorted(os.path.join(self.folder, name) for name in os.listdir(self.folder) if name.startswith("snapshot-"))
+
+    def test_snapshot_at_the_end(self):
+        result = self.trace("--snapshot", "8M", steps=["waits:30"])
+        self.assertEqual(result.stderr, "slipstream trace: 1 snapshot is in %s; each can be read by itself\n" % self.folder)
+        (snapshot,) = self.snapshots()
+        trace = read_trace(snapshot)
+        self.assertEqual(len(waits(trace)), self.counted())
+        self.assert_readable(trace)
+
+    def assert_readable(self, trace):
+        """Whatever a wait names is defined in the same trace."""
+        defined = {event.fields["id"] for event in trace.events if event.name == "def_wait"}
+        self.assertTrue(defined)
+        self.assertLessEqual({event.fields["wait"] for event in waits(trace)}, defined)
+
+    def test_snapshot_on_sigusr1(self):
+        process = self.start("--snapshot", "8M", steps=["waits:30", "touch:" + self.path("ready"), "await:" + self.path("go"), "waits:7"])
+        wait_until(lambda: os.path.exists(self.path("ready")), what="the program")
+        process.send_signal(signal.SIGUSR1)
+        wait_until(lambda: self.snapshots(), what="the snapshot")
+        first = self.snapshots()[0]
+        wait_until(lambda: len(waits(read_trace(first))) >= 30, what="its waits")
+        open(self.path("go"), "w").close()
+        self.finish(process, 0)
+        self.assertEqual(len(self.snapshots()), 2)
+        self.assert_readable(read_trace(first))
+        self.assertEqual(len(waits(read_trace(self.snapshots()[1]))), self.counted())
+        self.assert_nothing_left()
+
+    def test_snapshot_keeps_the_last(self):
+        """What is overwritten is the oldest; the dumps of once a second keep the rest readable."""
+        result = self.trace("--snapshot", "256K", steps=["waits:4000"] * 3)
+        (snapshot,) = self.snapshots()
+        trace = read_trace(snapshot)
+        self.assertNotIn("lost", result.stderr)
+        self.assertTrue(0 < len(waits(trace)) < 12000, len(waits(trace)))
+        self.assertEqual(trace.events[-1].name, "process_end")
+
+    def test_snapshot_when_a_call_blocks_long(self):
+        result = self.trace("--snapshot", "8M", "--blocked-over", "10s", steps=["waits:30"])
+        self.assertEqual(result.stderr, "slipstream trace: no snapshot was saved: no call blocked longer than asked for\n")
+        shutil.rmtree(self.folder)
+        self.trace("--snapshot", "8M", "--blocked-over", "1us", steps=["waits:30", "sleep:500"])
+        self.assertTrue(1 <= len(self.snapshots()) <= 2, self.snapshots())
+        self.assertGreater(len(waits(read_trace(self.snapshots()[0]))), 0)
+
+    def read_live(self):
+        with open(self.path("read")) as file:
+            return file.read().count("slipstream:wait:")
+
+    def test_live(self):
+        """A reader that is there from the start has every wait before the program has ended, and ends with it."""
+        process = self.start("--live", steps=["await:" + self.path("first"), "waits:30", "await:" + self.path("go"), "waits:5"])
+        address = LIVE.match(process.stderr.readline())
+        with open(self.path("read"), "w") as out:
+            reader = subprocess.Popen(["babeltrace2", "--component=live:source.ctf.lttng-live", '--params=inputs=["%s"]' % address[1],
+                                       '--params=session-not-found-action="end"', "--component=text:sink.text.pretty"],
+                                      stdout=out, stderr=subprocess.PIPE, text=True)
+        try:
+            port = int(re.search(r":(\d+)/", address[1])[1])
+            wait_until(lambda: is_connected(port), what="the live reader's connection")
+            open(self.path("first"), "w").close()
+            wait_until(lambda: self.read_live() >= 30, what="the live reader")
+            self.assertIsNone(process.poll())
+            open(self.path("go"), "w").close()
+            _, errors = self.finish(process, 0)
+            _, complaints = reader.communicate(timeout=30)
+            self.assertEqual(reader.returncode, 0, complaints)
+        finally:
+            reader.kill()
+            reader.wait()
+            reader.stderr.close()
+        self.assertEqual(self.read_live(), self.counted())
+        self.assert_complete(errors)
+        self.assert_nothing_left()
+
+    def test_ranks_through_a_relay_daemon(self):
+        """Four processes as a launcher starts them, each with a tracer of its own, into one folder."""
+        script = 'for rank in 0 1 2 3; do RANK=$rank "$@" --folder "$0" --json "$0-$rank.json" -- %s waits:1$rank & done; wait' % PROGRAM
+        result = self.trace("--relayd", program="/bin/sh", steps=["-c", script, self.path("each"), TOOL, "trace", "--driver", SIMCUDA, "--output",
+                                                                  "/dev/null"])
+        self.assertEqual(result.stderr.count("the trace is with net://127.0.0.1:"), 4, result.stderr)
+        trace = read_trace(self.folder)
+        ranks = {event.vpid: event.fields["rank"] for event in trace.events if event.name == "def_process"}
+        self.assertEqual(sorted(ranks.values()), [0, 1, 2, 3])
+        for pid, rank in ranks.items():
+            with open(self.path("each-%d.json" % rank)) as file:
+                report = json.load(file)
+            counted = sum(sync["count"] for sync in report["syncs"])
+            self.assertGreaterEqual(counted, 10 + rank)
+            self.assertEqual(sum(event.vpid == pid for event in waits(trace)), counted, rank)
+            self.assertEqual(len(os.listdir(self.path("each/rank%d/records" % rank))), 1)
+
+    def test_session_of_the_user(self):
+        for started in (False, True):
+            with self.subTest(started=started), session.Daemon(USER) as daemon:
+                self.folder = self.path("trace-%s" % started)
+                own = daemon.session("mine", events=["other:*"], start=started)
+                environment = joining(daemon)
+                result = subprocess.run(self.command("--session", "mine", steps=["waits:20"]), env={**self.environment, **environment},
+                                        capture_output=True, text=True, timeout=60)
+                self.assertEqual(result.returncode, 0, result.stderr)
+                self.assertIn("the trace is in your session mine", result.stderr)
+                listing = daemon.lttng("list", "mine")
+                self.assertIn("[active]" if started else "[inactive]", listing)  # nothing of the user's was stopped or destroyed
+                self.assertIn("other:*", listing)
+                own.stop() if started else None
+                found = waits(own.daemon and read_trace(own.folder)) if started else []
+                self.assertEqual(len(found), self.counted() if started else 0)
+                own.destroy()
+
+
+if __name__ == "__main__":
+    unittest.main()
