@@ -130,7 +130,8 @@ void order_complete(struct state_stream *stream, uint64_t number)
 
 	if (number <= STATE_LOAD(&stream->completed)) {
 		/* No news, but the trace tells by it what a wait was for (what-if). */
-		trace_completed(stream, number);
+		if (number)
+			trace_completed(stream, number);
 		return;
 	}
 	if (raise_completed(stream, number))
