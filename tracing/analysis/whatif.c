@@ -234,10 +234,16 @@ static void take_process(struct whatif *whatif, struct graph *graph, const struc
 	shift_unref(shift);
 }
 
+/* Of order on the device only the upper bound is known, which ranks nothing. */
+static int64_t middle(const struct whatif_row *row)
+{
+	return row->wait_class == WAIT_DEVICE ? row->low_ns : (row->low_ns + row->high_ns) / 2;
+}
+
 static int compare(const void *left, const void *right)
 {
 	const struct whatif_row *a = left, *b = right;
-	int64_t middle_a = a->low_ns + a->high_ns, middle_b = b->low_ns + b->high_ns;
+	int64_t middle_a = middle(a), middle_b = middle(b);
 
 	/* What was not replayed has no middle worth ranking by. */
 	if (a->replayed != b->replayed)

@@ -12,6 +12,13 @@
 #include "tracing/analysis/whatif_graph.h"
 
 #define DEPTH_MAX 500
+/* What an operation that takes no time takes. */
+#define INSTANT_NS 20000
+
+static int64_t most(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
+}
 
 void operation_unref(struct operation *operation)
 {
@@ -305,16 +312,17 @@ static void resolve_one(struct graph *graph, struct device_stream *stream,
 {
 	const struct operation *before = youngest_resolved(stream);
 	struct shift *shift;
-	int64_t low = 0;
+	int64_t low = 0, high = 0;
 
 	resolve_edges(graph, operation, ns);
 	graph->inputs.count = 0;
 	inputs_add(&graph->inputs, operation->sent, operation->even, operation->odd);
 	inputs_add(&graph->inputs, before->done, before->even, before->even);
 	add_edges(graph, operation);
-	for (size_t i = 0; i < graph->inputs.count; i++)
-		if (graph->inputs.item[i].when.low > low)
-			low = graph->inputs.item[i].when.low;
+	for (size_t i = 0; i < graph->inputs.count; i++) {
+		low = most(low, graph->inputs.item[i].when.low);
+		high = most(high, graph->inputs.item[i].when.high);
+	}
 	if (low > ns) {
 		graph->contradictions++;
 		low = ns;
@@ -324,6 +332,8 @@ static void resolve_one(struct graph *graph, struct device_stream *stream,
 	operation->even = shift;
 	operation->odd = shift_unref(operation->odd);
 	operation->done = (struct span){low, ns};
+	if (operation->instant && high + INSTANT_NS < ns)
+		operation->done.high = most(low, high + INSTANT_NS);
 	operation->resolved = true;
 	while (operation->edges) {
 		struct edge *edge = operation->edges;

@@ -80,6 +80,7 @@ struct operation {
 	uint64_t joining; /* key of the device wait of its call, see site_key(); 0 none */
 	struct span done;
 	bool resolved;
+	bool instant; /* takes no time itself: a wait for an event */
 };
 
 struct device_stream {

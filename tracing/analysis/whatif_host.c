@@ -16,6 +16,9 @@
 /* Not explained by less than this is not worth telling. */
 #define UNEXPLAINED_NS 10000
 
+/* A call whose own cost nobody knows costs up to this. */
+#define UNKNOWN_OWN_NS 10000
+
 /* How a rule waits, as far as it matters here. */
 enum manner {
 	FOR_TARGETS,
@@ -34,6 +37,7 @@ struct host_call {
 	enum manner manner;
 	size_t target_count; /* in graph->targets */
 	bool own_done;       /* its own operation was complete when it returned */
+	bool wide;           /* it waits for what all streams have */
 	bool meanwhile; /* others may have handed work over meanwhile, which it waited for too */
 	const struct operation *only; /* the one that it was blocked by, if that is certain */
 	bool unknown; /* it may have waited for something that the trace does not name */
@@ -71,7 +75,7 @@ static int64_t own_error(uint32_t basis, int64_t own)
 {
 	switch (basis) {
 	case IDLE_NONE:
-		return 0;
+		return UNKNOWN_OWN_NS;
 	case IDLE_CALIBRATED:
 		return own / 8 + 1000;
 	case IDLE_MINIMUM:
@@ -259,7 +263,9 @@ static void draw_conclusion(struct graph *graph, struct host_call *host)
 	    host->meanwhile || host->unknown)
 		return;
 	for (size_t i = 0; i < host->target_count; i++) {
-		if (graph->targets[i]->done.high < from)
+		/* What takes no time is as late as what it was behind, which a call for all waits for too. */
+		if (graph->targets[i]->done.high < from ||
+		    (graph->targets[i]->instant && host->wide))
 			continue;
 		if (only)
 			return;
@@ -434,6 +440,7 @@ static void settle(struct graph *graph, struct host_thread *thread)
 			host.meanwhile = true;
 			overtake_wait(graph, thread, host.begin);
 		}
+		host.wide = host.manner != FOR_EVENT && call->wait.stream == 0;
 		find_targets(graph, &host, call);
 		draw_conclusion(graph, &host);
 		settle_own(graph, &host, call);
@@ -518,6 +525,7 @@ static void take_submit(struct graph *graph, struct host_thread *thread, int64_t
 			      (struct span){most(begin, 0), same ? most(begin, 0) : ns}, thread);
 	if (!operation)
 		return;
+	operation->instant = submit->operation == OPERATION_EVENT_WAIT;
 	overtake_submit(graph, stream, thread, operation);
 	if (!same)
 		return;
