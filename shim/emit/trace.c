@@ -344,6 +344,13 @@ static bool load_provider(void)
 	const char *why;
 	void *library;
 
+	library = dlopen("liblttng-ust.so.0", RTLD_LAZY | RTLD_LOCAL | RTLD_NOLOAD);
+	if (library) {
+		/* LTTng ends a process that has both interfaces, or traces neither. */
+		dlclose(library);
+		fail("the program has an LTTng-UST before 2.13 (liblttng-ust.so.0)");
+		return false;
+	}
 	library = dlopen(config.lttng, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
 	if (!library) {
 		why = dlerror();

@@ -7,6 +7,7 @@
  *	several:N	N times: launches on two streams, cuCtxSynchronize (two candidates)
  *	copies:N	N times: a copy from pageable memory, and back
  *	ordered:N	N times: launch, record, wait of the other stream for it, launch there, legacy launch, synchronize
+ *	row:N		N launches in a row on each of two streams and the legacy one, then cuCtxSynchronize
  *	streams:N	N times: a stream made, used and destroyed
  *	sleep:MS	sleeps
  *	touch:PATH	makes the file
@@ -131,6 +132,18 @@ static void ordered(long count)
 		CALL(cuStreamSynchronize, NULL);
 		CALL(cuStreamSynchronize, streams[1]);
 	}
+}
+
+static void row(long count)
+{
+	prepare();
+	for (long i = 0; i < count; i++)
+		launch(streams[0], 100);
+	for (long i = 0; i < count; i++)
+		launch(streams[1], 100);
+	for (long i = 0; i < count; i++)
+		launch(NULL, 100);
+	CALL(cuCtxSynchronize);
 }
 
 static void make_streams(long count)
@@ -269,6 +282,8 @@ static void take(const char *step)
 		copies(atol(argument));
 	} else if (is_step(step, "ordered", &argument)) {
 		ordered(atol(argument));
+	} else if (is_step(step, "row", &argument)) {
+		row(atol(argument));
 	} else if (is_step(step, "streams", &argument)) {
 		make_streams(atol(argument));
 	} else if (is_step(step, "threads", &argument)) {

@@ -64,9 +64,9 @@ class Place:
     def path(self, name):
         return os.path.join(self.folder, name)
 
-    def environment(self, daemon=None, provider=True, **settings):
+    def environment(self, daemon=None, provider=True, preload=(), **settings):
         values = {key: value for key, value in os.environ.items() if not key.startswith(("SLIPSTREAM_", "LTTNG_"))}
-        values["LD_PRELOAD"] = " ".join(self.runtimes + [self.arguments.shim])
+        values["LD_PRELOAD"] = " ".join([*self.runtimes, self.arguments.shim, *preload])
         values["LD_LIBRARY_PATH"] = self.arguments.simcuda
         values["SLIPSTREAM_OUT"] = self.out
         values["SIMCUDA_JOURNAL"] = self.journal
@@ -294,7 +294,7 @@ def _(place):
 
 
 def counts_equal(place, level):
-    steps = ("waits:20", "several:10", COPIES, "ordered:5", "threads:4", "streams:20")
+    steps = ("waits:20", "several:10", COPIES, "ordered:5", "row:1000", "threads:4", "streams:20", "row:100")
     with place.daemon() as daemon:
         recorded = daemon.session(channel=("--subbuf-size=1M", "--num-subbuf=8"))
         equal(place.run(*steps, daemon=daemon, SLIPSTREAM_TRACE=level), place.expected(*steps), "output")
@@ -511,6 +511,40 @@ def _(place):
     equal(out, place.expected("signals", "waits:1", "signals", "child:1", "signals", "fork:1", "signals"), "masks")
 
 
+@test("fork-hooks-of-lttng")
+def _(place):
+    """With LTTng's own library for forks preloaded: its hooks are called once, by it."""
+    helper = "liblttng-ust-fork.so.1"
+    if subprocess.run(["/bin/true"], env={**os.environ, "LD_PRELOAD": helper}, capture_output=True, check=False).stderr:
+        raise session.Skip(f"no {helper} here")
+    with place.daemon() as daemon:
+        recorded = daemon.session()
+        steps = ("signals", "waits:2", "child:3", "signals", "waits:2", "fork:2", "signals")
+        equal(place.run(*steps, daemon=daemon, preload=[helper]), place.expected(*steps), "output")
+        recorded.stop()
+        records, events = place.records(), recorded.events()
+    equal(len(records), 4, "record files")  # the two behind child:3 call nothing
+    for pid, record in records.items():
+        compare(Trace(events, pid), record)
+
+
+@test("fork-200-children")
+def _(place):
+    """Each has its own waits, though the buffers are those of the whole user: what is missing was counted."""
+    with place.daemon() as daemon:
+        recorded = daemon.session(channel=("--subbuf-size=4M", "--num-subbuf=8"))
+        steps = ("fork:200", "waits:1")
+        equal(place.run(*steps, daemon=daemon), place.expected(*steps), "output")
+        recorded.stop()
+        equal(recorded.lost(), 0, "lost")
+        records, events, ends = place.records(), recorded.events("wait"), recorded.events("process_end")
+    equal(len(records), 201, "record files")
+    equal(sorted(event.vpid for event in ends), sorted(records), "ends")
+    for pid, record in records.items():
+        assert record.wait, "no waits"
+        equal(Trace(events, pid).wait_sums(), {number: wait["sums"] for number, wait in record.wait.items()}, "sums of waits")
+
+
 @test("clone-unseen")
 def _(place):
     """A child that the tracer was not told of would write under its parent's name: it does not write."""
@@ -714,6 +748,14 @@ def _(place):
             equal(record.counts["cuStreamSynchronize"], 3, "calls")
 
 
+@test("other-lttng")
+def _(place):
+    """Two LTTng-UST of different interfaces in one process end it: not by us."""
+    steps = ("waits:3", COPIES)
+    equal(place.run(*steps, preload=[place.arguments.old]), place.expected(*steps), "output")
+    equal(place.record().note("config"), ["no trace: the program has an LTTng-UST before 2.13 (liblttng-ust.so.0)"], "notes")
+
+
 @test("rank")
 def _(place):
     """The first variable of a launcher that has a number."""
@@ -727,7 +769,7 @@ def _(place):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    for name in ("shim", "provider", "program", "user", "simcuda"):
+    for name in ("shim", "provider", "program", "user", "simcuda", "old"):
         parser.add_argument("--" + name, required=True, type=os.path.abspath)
     parser.add_argument("test", choices=sorted(TESTS))
     arguments = parser.parse_args()

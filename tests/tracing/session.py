@@ -92,8 +92,12 @@ class Session:
             raise AssertionError("babeltrace2: " + done.stderr)
         return done.stdout, done.stderr
 
-    def events(self):
-        return parse(self.read()[0])
+    def events(self, only=None):
+        """All of them, or those of one name."""
+        text = self.read()[0]
+        if only:
+            text = "\n".join(line for line in text.split("\n") if f" slipstream:{only}: " in line)
+        return parse(text)
 
     def lost(self):
         """Events that the tracer discarded, as the reader of the trace is told."""
