@@ -116,29 +116,15 @@ static void check_part(struct doctor *doctor, const char *name, const char *fold
 		doctor_add(doctor, name, DOCTOR_NOTE, "not part of this build: %s", without);
 }
 
-static void check_lttng(struct doctor *doctor)
-{
-	_cleanup_free_ char *tried = NULL, *provider = NULL;
-	_cleanup_free_ char *library = place_library(&tried);
-	char *slash = library ? strrchr(library, '/') : NULL;
-
-	if (slash) {
-		*slash = '\0';
-		provider = memory_format("%s/libslipstream-lttng.so", library);
-	}
-	if (provider && !access(provider, R_OK))
-		doctor_add(doctor, "lttng", DOCTOR_OK, "%s", provider);
-	else
-		doctor_add(doctor, "lttng", DOCTOR_NOTE,
-			   "not part of this build: no LTTng traces, record files work");
-}
-
 void doctor_check_build(struct doctor *doctor)
 {
 	check_library(doctor);
 	check_part(doctor, "calibrate", "calibrate", "slipstream-calibrate",
 		   "idle costs are the run's own minimum or the catalogue's figure");
-	check_lttng(doctor);
+	check_part(doctor, "trace", "trace", "slipstream-trace",
+		   "no slipstream trace (Debian package liblttng-ctl-dev); own sessions work");
+	check_part(doctor, "analysis", "../tracing/analysis", "slipstream-analyze",
+		   "traces cannot be read (Debian package libbabeltrace2-dev); record files can");
 	check_part(doctor, "bpf", "bpf", "slipstream-witness",
 		   "nothing counts the calls from outside the program");
 }

@@ -10,6 +10,7 @@ import unittest
 TOOL = os.environ["SLIPSTREAM_TOOL"]
 FOLDER = os.path.dirname(TOOL)
 SOURCE = os.environ["SLIPSTREAM_SOURCE"]
+TRACE = os.path.join(FOLDER, "trace/slipstream-trace")
 
 
 def options_of(command):
@@ -23,7 +24,8 @@ class Manual(unittest.TestCase):
             return file.read().replace("\\-", "-")
 
     def test_options(self):
-        for command in ("run", "report", "doctor"):
+        # trace is not part of every build.
+        for command in ("run", "report", "doctor", *(["trace"] if os.path.exists(TRACE) else [])):
             page = self.page("slipstream-%s.1" % command)
             named = set(re.findall(r"^\\fB(--[a-z-]+)", page, re.M))
             self.assertEqual(named, options_of(command), command)
@@ -40,7 +42,7 @@ class Manual(unittest.TestCase):
 
     @unittest.skipUnless(shutil.which("man"), "no man here")
     def test_pages_are_clean(self):
-        for name in ("slipstream", "slipstream-run", "slipstream-report", "slipstream-doctor"):
+        for name in ("slipstream", "slipstream-run", "slipstream-report", "slipstream-doctor", "slipstream-trace"):
             shown = subprocess.run(["man", "--warnings", "-E", "UTF-8", "-l", os.path.join(FOLDER, name + ".1")],
                                    capture_output=True, text=True,
                                    env={**os.environ, "MANPAGER": "cat", "LC_ALL": "C.UTF-8", "MANWIDTH": "100"})
@@ -93,7 +95,7 @@ class Completion(unittest.TestCase):
         self.assertEqual(self.complete("slipstream", "do"), {"doctor"})
 
     def test_options(self):
-        for command in ("run", "report", "doctor"):
+        for command in ("run", "report", "doctor", *(["trace"] if os.path.exists(TRACE) else [])):
             self.assertEqual({word.rstrip("=") for word in self.complete("slipstream", command, "--")}, options_of(command))
 
     def test_values(self):
@@ -104,10 +106,14 @@ class Completion(unittest.TestCase):
                          {"rule", "site", "function", "stream", "thread", "rank", "host", "gpu"})
         self.assertIn("bin", self.complete("slipstream", "run", "--driver", "=", "b"))
         self.assertIn("bin", self.complete("slipstream", "report", "b"))
+        self.assertIn("bin", self.complete("slipstream", "trace", "--folder", "=", "b"))
+        self.assertEqual(self.complete("slipstream", "trace", "--level", "="), {"waits", "full"})
 
     def test_program_and_its_arguments(self):
         self.assertIn("true", self.complete("slipstream", "run", "--keep", "tru"))
+        self.assertIn("true", self.complete("slipstream", "trace", "--live", "tru"))
         self.assertIn("bin", self.complete("slipstream", "run", "true", "bi"))
+        self.assertIn("bin", self.complete("slipstream", "trace", "--live", "true", "bi"))
         self.assertNotIn("--json=", self.complete("slipstream", "run", "true", "--"))
         self.assertNotIn("--json=", self.complete("slipstream", "run", "--", "true", "--"))
 

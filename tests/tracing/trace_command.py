@@ -153,6 +153,12 @@ class OneLine(Traced):
             os.chmod(path, 0o755)
             self.refused(text, "--timeout", "1", environment=environment)
 
+    def test_versions_that_do_not_fit(self):
+        """LTTng 2.15 listens where 2.13 does not call: a trace would be empty without a word."""
+        environment = self.tools_without("lttng-sessiond")
+        path = other_daemon(environment["PATH"])
+        self.refused("%s 2.15.0 listens on socket 11, programs with " % path, environment=environment)
+
     def test_folder(self):
         os.mkdir(self.folder)
         open(os.path.join(self.folder, "something"), "w").close()
@@ -189,6 +195,45 @@ class OneLine(Traced):
     def test_no_such_session(self):
         with session.Daemon(USER) as daemon:
             self.refused("cannot join session nonsense: ", "--session", "nonsense", environment=joining(daemon))
+
+
+def other_daemon(folder):
+    """What looks like the session daemon of a later version."""
+    path = os.path.join(folder, "lttng-sessiond")
+    with open(path, "w") as file:
+        file.write("#!/bin/sh\n# lttng-ust-sock-11\necho 2.15.0 - a name\n")
+    os.chmod(path, 0o755)
+    return path
+
+
+class Doctor(Traced):
+    def findings(self, **environment):
+        done = subprocess.run([TOOL, "doctor", "--json"], env={**self.environment, **environment}, capture_output=True, text=True, timeout=60)
+        return {finding["name"]: finding for finding in json.loads(done.stdout)["findings"]}
+
+    def check(self, name, status, text, **environment):
+        finding = self.findings(**environment)[name]
+        self.assertEqual(finding["status"], status, finding)
+        self.assertIn(text, finding["text"])
+
+    def test_all_there(self):
+        self.check("lttng", "ok", "libslipstream-lttng.so loads, with ")
+        self.check("sessiond", "ok", "/lttng-sessiond, 2.")
+        self.check("trace", "ok", "slipstream-trace")
+
+    def test_missing(self):
+        folder = self.path("bin")
+        os.mkdir(folder)
+        self.check("sessiond", "note", "(Debian package lttng-tools)", PATH=folder)
+        self.check("babeltrace2", "note", "(Debian package babeltrace2)", PATH=folder)
+        self.check("lttng", "missing", "/none does not load", SLIPSTREAM_LTTNG="/none")
+        other_daemon(folder)
+        self.check("sessiond", "warning", "listens on socket 11", PATH=folder)
+        self.check("relayd", "note", "no live traces", PATH=folder)
+
+    def test_variables(self):
+        self.check("environment", "warning", "LTTNG_UST_REGISTER_TIMEOUT=0", LTTNG_UST_REGISTER_TIMEOUT="0")
+        self.check("environment", "note", "LTTNG_HOME=/somewhere", LTTNG_HOME="/somewhere")
 
 
 def joining(daemon):
