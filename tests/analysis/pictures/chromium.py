@@ -121,6 +121,8 @@ class Chromium:
             self.problems.append("issue: " + parameters["issue"]["code"])
         elif method == "Network.requestWillBeSent":
             self.requests.append(parameters["request"]["url"])
+        elif method == "Page.javascriptDialogOpening":
+            self.problems.append("dialog: " + parameters["message"])
         elif method == "Page.loadEventFired":
             self.loaded = True
 

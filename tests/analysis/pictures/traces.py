@@ -26,7 +26,7 @@ class Trace:
         self.events.append((ns, len(self.events), f"host={host} pid={pid} tid={tid} {event} {text}"))
 
     def lost(self, ns, host, number):
-        self.events.append((ns, len(self.events), f"host={host} discarded count={number}"))
+        self.events.append((ns, len(self.events), f"host={host} discarded {number}"))
 
     def write(self, path):
         with open(path, "w", encoding="ascii") as file:
