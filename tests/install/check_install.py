@@ -15,8 +15,32 @@ WANTED = [  # below the prefix
     "include/slipstream/slipstream.h",
     "share/man/man1/slipstream.1",
     "share/man/man1/slipstream-run.1",
+    "share/man/man1/slipstream-trace.1",
     "share/bash-completion/completions/slipstream",
 ]
+# Parts of builds with LTTng: built file, and what it is called below the prefix.
+TRACING = [
+    ("tools/trace/slipstream-trace", "slipstream/slipstream-trace"),
+    ("tools/trace/libslipstream-daemon-user.so", "slipstream/libslipstream-daemon-user.so"),
+    ("tracing/provider/libslipstream-lttng.so", "slipstream/libslipstream-lttng.so"),
+]
+
+
+def check_trace(tool, build, program, environment, work):
+    """The installed trace finds the installed provider, and the events of the program arrive."""
+    folder = os.path.join(work, "trace")
+    ran = subprocess.run([tool, "trace", "--driver", os.path.join(build, "tests", "simcuda"), "--output", "/dev/null", "--folder", folder, "--",
+                          program], env=environment, capture_output=True, text=True, timeout=120)
+    if ran.returncode:
+        problems.append("the demo failed under the installed trace: %s" % ran.stderr)
+        return
+    read = subprocess.run(["babeltrace2", folder], capture_output=True, text=True, timeout=60)
+    if "slipstream:wait:" not in read.stdout:
+        problems.append("the installed trace recorded no wait: %s" % (ran.stderr + read.stderr))
+    found = subprocess.run([tool, "trace", "--output", "/dev/null", "--folder", folder + "-environment", "--", "env"], env=environment,
+                           capture_output=True, text=True, timeout=60)
+    if "SLIPSTREAM_LTTNG=%s/" % os.path.realpath(os.path.join(work, "moved")) not in found.stdout:
+        problems.append("the installed trace took another provider: %s" % found.stdout)
 
 
 def main():
@@ -62,6 +86,12 @@ def main():
             with open(report) as file:
                 if json.load(file)["calls"]["total"] == 0:
                     problems.append("the installed tool counted no call")
+        built = [(name, path) for name, path in TRACING if os.path.exists(os.path.join(build, name))]
+        for name, path in built:
+            if not glob.glob(moved + "/**/" + path, recursive=True):
+                problems.append("%s is not installed" % path)
+        if len(built) == len(TRACING) and shutil.which("lttng-sessiond") and shutil.which("babeltrace2"):
+            check_trace(tool, build, program, environment, work)
     if problems:
         sys.exit("\n".join(problems))
 
