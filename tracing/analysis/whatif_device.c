@@ -12,9 +12,6 @@
 #include "tracing/analysis/whatif_graph.h"
 
 #define DEPTH_MAX 500
-/* What an operation that takes no time takes. */
-#define INSTANT_NS 20000
-
 static int64_t most(int64_t a, int64_t b)
 {
 	return a > b ? a : b;
@@ -232,6 +229,7 @@ struct operation *device_submit(struct graph *graph, struct device_stream *strea
 	stream->end++;
 	operation = operation_new(number, sent, thread->shift, graph->shift);
 	operation->thread = thread->index;
+	operation->stream = stream->number;
 	stream->open[index] = operation;
 	take_waiting(stream, operation);
 	return operation;
@@ -298,6 +296,8 @@ static void add_edges(struct graph *graph, const struct operation *operation)
 			graph->contradictions++;
 			continue;
 		}
+		edge->of->follower_stream = operation->stream;
+		edge->of->follower = operation->number;
 		input = inputs_add(&graph->inputs, edge->of->done, edge->of->even, edge->of->even);
 		input->loose = edge->loose;
 		if (edge->loose)
@@ -332,8 +332,8 @@ static void resolve_one(struct graph *graph, struct device_stream *stream,
 	operation->even = shift;
 	operation->odd = shift_unref(operation->odd);
 	operation->done = (struct span){low, ns};
-	if (operation->instant && high + INSTANT_NS < ns)
-		operation->done.high = most(low, high + INSTANT_NS);
+	if (operation->longest_ns && high + operation->longest_ns < ns)
+		operation->done.high = most(low, high + operation->longest_ns);
 	operation->resolved = true;
 	while (operation->edges) {
 		struct edge *edge = operation->edges;

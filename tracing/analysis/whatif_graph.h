@@ -73,6 +73,7 @@ struct edge {
 struct operation {
 	uint32_t references;
 	uint32_t thread; /* index of its host_thread; UINT32_MAX none */
+	uint32_t stream;
 	uint64_t number;
 	struct span sent;
 	struct shift *even, *odd; /* of the thread that sent it; once resolved, `even` of itself */
@@ -80,7 +81,11 @@ struct operation {
 	uint64_t joining; /* key of the device wait of its call, see site_key(); 0 none */
 	struct span done;
 	bool resolved;
-	bool instant; /* takes no time itself: a wait for an event */
+	int64_t longest_ns; /* it takes at most this; 0: any time */
+	bool instant;       /* takes next to no time: a wait for an event */
+	/* An operation that was behind it, by an edge; 0, 0 none. */
+	uint32_t follower_stream;
+	uint64_t follower;
 };
 
 struct device_stream {

@@ -19,6 +19,11 @@
 /* A call whose own cost nobody knows costs up to this. */
 #define UNKNOWN_OWN_NS 10000
 
+/* What an operation takes at most: one that does nothing, and one that moves bytes (1 GB/s). */
+#define INSTANT_NS       20000
+#define COPY_NS          100000
+#define COPY_NS_PER_BYTE 1
+
 /* How a rule waits, as far as it matters here. */
 enum manner {
 	FOR_TARGETS,
@@ -121,15 +126,42 @@ static void add_target(struct graph *graph, struct host_call *host, struct opera
 	graph->targets[host->target_count++] = operation;
 }
 
+/*
+ * A call for all streams that waits for what takes no time waits for what that is behind. The conclusion from
+ * it is drawn first (draw_conclusion), so that what takes no time is as late as that.
+ */
+static struct operation *before_instant(struct graph *graph, struct host_call *host,
+					struct device_stream *stream, struct operation *operation)
+{
+	while (operation && operation->instant && !operation->resolved) {
+		add_target(graph, host, operation);
+		operation = device_before(stream, operation);
+	}
+	return operation;
+}
+
 static void complete_and_add(struct graph *graph, struct host_call *host,
 			     struct device_stream *stream, struct operation *operation)
 {
+	if (host->wide)
+		operation = before_instant(graph, host, stream, operation);
 	if (!operation)
 		return;
 	operation->references++;
 	device_complete(graph, stream, operation->number, host->end);
 	add_target(graph, host, operation);
 	operation_unref(operation);
+}
+
+static void complete_instant(struct graph *graph, const struct host_call *host)
+{
+	for (size_t i = 0; i < host->target_count; i++) {
+		const struct operation *target = graph->targets[i];
+
+		if (!target->resolved)
+			device_complete(graph, device_stream(graph, target->stream), target->number,
+					host->end);
+	}
 }
 
 static bool in_completed(const struct open_call *call, uint32_t stream)
@@ -249,6 +281,18 @@ static void find_targets(struct graph *graph, struct host_call *host, const stru
 		add_implied(graph, host, call);
 }
 
+/* Is one of the targets certainly no sooner done than this one? */
+static bool is_followed(const struct graph *graph, const struct host_call *host,
+			const struct operation *operation)
+{
+	for (size_t i = 0; i < host->target_count; i++)
+		if (operation->follower &&
+		    graph->targets[i]->stream == operation->follower_stream &&
+		    graph->targets[i]->number >= operation->follower)
+			return true;
+	return false;
+}
+
 /*
  * A call that was blocked returned when the last of its targets was done. If only one of them can have
  * been that late, it was.
@@ -263,13 +307,15 @@ static void draw_conclusion(struct graph *graph, struct host_call *host)
 	    host->meanwhile || host->unknown)
 		return;
 	for (size_t i = 0; i < host->target_count; i++) {
+		struct operation *target = graph->targets[i];
+
 		/* What takes no time is as late as what it was behind, which a call for all waits for too. */
-		if (graph->targets[i]->done.high < from ||
-		    (graph->targets[i]->instant && host->wide))
+		if (target->done.high < from || (target->instant && host->wide) ||
+		    is_followed(graph, host, target))
 			continue;
 		if (only)
 			return;
-		only = graph->targets[i];
+		only = target;
 	}
 	if (only)
 		only->done.low = most(only->done.low, least(only->done.high, from));
@@ -443,6 +489,7 @@ static void settle(struct graph *graph, struct host_thread *thread)
 		host.wide = host.manner != FOR_EVENT && call->wait.stream == 0;
 		find_targets(graph, &host, call);
 		draw_conclusion(graph, &host);
+		complete_instant(graph, &host);
 		settle_own(graph, &host, call);
 	}
 	slots_wait(graph, &call->about, host.end - host.begin - host.own, slots);
@@ -506,6 +553,22 @@ static void take_wait(struct graph *graph, struct host_thread *thread, int64_t n
 	}
 }
 
+/* Of a kernel nobody knows, but what only moves bytes is no slower than this. */
+static int64_t longest(const struct trace_submit *submit)
+{
+	switch (submit->operation) {
+	case OPERATION_EVENT_WAIT:
+		return INSTANT_NS;
+	case OPERATION_COPY:
+	case OPERATION_MEMSET:
+		return submit->bytes && submit->bytes < WHATIF_FAR / COPY_NS_PER_BYTE
+			       ? COPY_NS + (int64_t)submit->bytes * COPY_NS_PER_BYTE
+			       : 0;
+	default:
+		return 0;
+	}
+}
+
 static void take_submit(struct graph *graph, struct host_thread *thread, int64_t ns,
 			const struct trace_submit *submit)
 {
@@ -526,6 +589,7 @@ static void take_submit(struct graph *graph, struct host_thread *thread, int64_t
 	if (!operation)
 		return;
 	operation->instant = submit->operation == OPERATION_EVENT_WAIT;
+	operation->longest_ns = longest(submit);
 	overtake_submit(graph, stream, thread, operation);
 	if (!same)
 		return;

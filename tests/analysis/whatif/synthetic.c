@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "emit/record.h"
 #include "memory.h"
 
 #define STREAM_BIT(stream) (1U << (stream))
@@ -252,8 +253,9 @@ static int64_t join_ns(struct simulation *simulation, unsigned int thread, uint3
 }
 
 /* Puts an operation on the stream; `event_ns`: when its events are emitted. */
-static int64_t submit(struct simulation *simulation, unsigned int thread, uint32_t number,
-		      int64_t sent, int64_t duration, int64_t event_ns, int64_t call_ns)
+static int64_t submit(struct simulation *simulation, unsigned int thread, enum operation_kind kind,
+		      uint32_t number, int64_t sent, int64_t duration, int64_t event_ns,
+		      int64_t call_ns)
 {
 	struct sim_stream *stream = &simulation->stream[number];
 	int64_t joined = join_ns(simulation, thread, number, event_ns);
@@ -265,7 +267,9 @@ static int64_t submit(struct simulation *simulation, unsigned int thread, uint32
 	if (simulation->omission != OMIT_LAUNCHES || number % 2)
 		emit(simulation, thread, TRACE_SUBMIT, event_ns)->submit =
 			(struct trace_submit){.stream = number + 1,
+					      .operation = kind,
 					      .number = stream->submitted,
+					      .bytes = (uint64_t)most(1, duration - 60000),
 					      .call_ns = (uint64_t)call_ns};
 	return stream->end;
 }
@@ -382,7 +386,8 @@ static void act_copy(struct simulation *simulation, unsigned int thread,
 	uint64_t number;
 
 	/* The events come in another order than things happen: `wait` first. */
-	done = submit(simulation, thread, action->stream, begin, action->work_ns, begin, 0);
+	done = submit(simulation, thread, OPERATION_COPY, action->stream, begin, action->work_ns,
+		      begin, 0);
 	number = simulation->stream[action->stream].submitted;
 	if (action->kind == ACTION_COPY_BACK)
 		until = done;
@@ -416,7 +421,7 @@ static void act(struct simulation *simulation, unsigned int thread, const struct
 		*now += action->work_ns;
 		break;
 	case ACTION_LAUNCH:
-		submit(simulation, thread, action->stream, *now, action->work_ns,
+		submit(simulation, thread, OPERATION_KERNEL, action->stream, *now, action->work_ns,
 		       *now + action->own_ns, action->own_ns);
 		learn(&stream->handed_over, *now + action->own_ns, stream->submitted);
 		*now += action->own_ns;
@@ -429,14 +434,17 @@ static void act(struct simulation *simulation, unsigned int thread, const struct
 		break;
 	case ACTION_STREAM_WAIT:
 		stream->edge = most(stream->edge, simulation->event_end[action->event]);
-		*now += action->own_ns;
 		if (simulation->event_number[action->event] &&
 		    simulation->omission != OMIT_STREAM_WAIT)
-			emit(simulation, thread, TRACE_STREAM_WAIT, *now)->stream_wait =
-				(struct trace_stream_wait){
-					action->stream + 1, stream->submitted,
-					simulation->event_stream[action->event] + 1,
-					simulation->event_number[action->event], 1};
+			emit(simulation, thread, TRACE_STREAM_WAIT, *now + action->own_ns)
+				->stream_wait = (struct trace_stream_wait){
+				action->stream + 1, stream->submitted,
+				simulation->event_stream[action->event] + 1,
+				simulation->event_number[action->event], 1};
+		submit(simulation, thread, OPERATION_EVENT_WAIT, action->stream, *now, 0,
+		       *now + action->own_ns, action->own_ns);
+		learn(&stream->handed_over, *now + action->own_ns, stream->submitted);
+		*now += action->own_ns;
 		break;
 	case ACTION_EVENT_SYNC:
 		act_event_sync(simulation, thread, action);
