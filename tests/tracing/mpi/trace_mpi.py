@@ -63,6 +63,16 @@ class Ranks(Traced):
         self.assertEqual(dict(found), self.summaries(pids, folders))
         for rank in range(RANKS):
             self.assertGreaterEqual(found[rank], WAITS + rank)
+            self.assertIn(self.analysed(merged, rank), (None, found[rank]))
+
+    def analysed(self, folder, rank):
+        """Waits of the rank in the report on the merged trace; None: this build has no analysis."""
+        report = subprocess.run([TOOL, "report", folder, "--rank", str(rank), "--json", "/dev/stdout", "--output", "/dev/null"], capture_output=True,
+                                text=True, timeout=60)
+        if "is not part of this build" in report.stderr:
+            return None
+        self.assertEqual(report.returncode, 0, report.stderr)
+        return sum(sync["count"] for sync in json.loads(report.stdout)["syncs"])
 
     def test_around_the_launcher(self):
         self.launch([*self.tracer("--folder", self.folder), *MPIRUN, PROGRAM])
