@@ -316,8 +316,7 @@ static void at_end(void)
 	int patience = END_PATIENCE;
 	struct trace_process_end event;
 
-	if (!trace_is_loaded() || !emit_is_open() || header->pid != (uint32_t)getpid() ||
-	    provider->process() != header->pid)
+	if (!trace_is_loaded() || !emit_is_open() || header->pid != (uint32_t)getpid())
 		return;
 	while (!take_token() && patience-- > 0)
 		clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){.tv_nsec = 1000000}, NULL);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * A provider without a tracer (test_trace.c): hands every event to a function of the test. Built three
- * times: as it should be, of another build (OTHER_SCHEMA), and as no provider at all (NO_PROVIDER).
+ * A provider without a tracer (test_trace.c): hands every event to a function of the test. Built as it
+ * should be, of another build (OTHER_SCHEMA), with another head (OTHER_MAGIC), and as no provider at
+ * all (NO_PROVIDER).
  */
 #include <stddef.h>
 #include <unistd.h>
@@ -73,7 +74,11 @@ static void at_end(void (*function)(void))
 #ifndef NO_PROVIDER
 extern const struct trace_provider slipstream_trace_provider;
 const struct trace_provider slipstream_trace_provider = {
+#ifdef OTHER_MAGIC
+	.magic = TRACE_PROVIDER_MAGIC + 1,
+#else
 	.magic = TRACE_PROVIDER_MAGIC,
+#endif
 	.event_count = TRACE_EVENT_COUNT,
 #ifdef OTHER_SCHEMA
 	.schema = TRACE_SCHEMA + 1,

@@ -2,7 +2,7 @@
 /*
  * Trace: when definitions are sent and what they say, with a provider that has no tracer: sessions that
  * come and go, threads that publish meanwhile, emitters that block or are interrupted, damaged files,
- * forks. Arguments: the provider, one of another build, and a library that is none.
+ * forks. Arguments: the provider, one of another build, a library that is none, one with another head.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -44,10 +44,14 @@ static bool records_everything;
 static bool records_definitions;               /* with it */
 static void (*inside)(enum trace_event event); /* called in the middle of an emitter */
 
+static unsigned int asked; /* whether dumps are recorded; atomic */
+
 static bool is_enabled(enum trace_event event)
 {
 	bool is_definition = event < TRACE_WAIT;
 
+	if (event == TRACE_DUMP_BEGIN)
+		__atomic_fetch_add(&asked, 1, __ATOMIC_RELAXED);
 	return __atomic_load_n(&records_everything, __ATOMIC_RELAXED) &&
 	       (!is_definition || records_definitions);
 }
@@ -306,6 +310,10 @@ static void test_waits_alone(void **state)
 	for (uint32_t i = 0; i < 100; i++)
 		wait_for(i + 1, 2, 0);
 	assert_int_equal(taken_count, 100);
+	asked = 0;
+	for (uint32_t i = 0; i < 100; i++)
+		wait_for(1, 2, 0);
+	assert_int_equal(asked, 0);
 	records_definitions = true;
 	taken_count = 0;
 	usleep(1100000);
@@ -346,6 +354,31 @@ static void test_published_late(void **state)
 	wait_for(3, 1, 0);
 	assert_int_equal(count(TRACE_DUMP_BEGIN), 1);
 	assert_int_equal(count(TRACE_DEF_SITE), 60);
+}
+
+static struct record_site *unpublished;
+
+static void publish_now(enum trace_event event)
+{
+	if (event != TRACE_DEF_STRING || !unpublished)
+		return;
+	emit_publish(unpublished, RECORD_SITE);
+	unpublished = NULL;
+}
+
+/* Published while the walk is just past it. */
+static void test_published_meanwhile(void **state)
+{
+	(void)state;
+	wait_for(1, 1, 0);
+	unpublished = emit_reserve(sizeof(*unpublished));
+	unpublished->id = 9;
+	assert_true(emit_string("behind it", 9) > 0);
+	inside = publish_now;
+	wait_for(1, 1, 0);
+	inside = NULL;
+	assert_null(unpublished);
+	assert_int_equal(count(TRACE_DEF_SITE), 1);
 }
 
 static void test_changed_streams(void **state)
@@ -663,6 +696,7 @@ static void test_forks(void **state)
 	assert_int_equal(in_child(seen_child), 0);
 	fake->process = (uint32_t)getpid();
 	assert_int_equal(in_child(unseen_child), 0);
+	assert_int_equal(in_child(silent_child), 0);
 	fake->process = 0;
 	assert_int_equal(in_child(silent_child), 0);
 }
@@ -713,6 +747,8 @@ static void test_wrong_providers(void **state)
 	wrong = libraries[2];
 	wrong_note = "no provider of slipstream";
 	assert_int_equal(in_child(fails_to_load), 0);
+	wrong = libraries[3];
+	assert_int_equal(in_child(fails_to_load), 0);
 }
 
 int main(int argc, char **argv)
@@ -725,6 +761,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test_setup(test_sessions_come_and_go, begin),
 		cmocka_unit_test_setup(test_waits_alone, begin),
 		cmocka_unit_test_setup(test_published_late, begin),
+		cmocka_unit_test_setup(test_published_meanwhile, begin),
 		cmocka_unit_test_setup(test_changed_streams, begin),
 		cmocka_unit_test_setup(test_contexts, begin),
 		cmocka_unit_test_setup(test_long_strings, begin),
@@ -736,7 +773,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test_setup(test_threads, begin),
 	};
 
-	if (argc != 4)
+	if (argc != 5)
 		return 2;
 	libraries = argv + 1;
 	taken = calloc(ROOM, sizeof(*taken));
