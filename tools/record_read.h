@@ -28,6 +28,7 @@ struct record_list {
 
 struct record_file {
 	char *path;
+	const char *host; /* of a process of a trace; NULL: a file of this machine. Not owned */
 	uint8_t *bytes;
 	size_t size;
 	const struct record_header *header;

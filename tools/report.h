@@ -60,8 +60,9 @@ struct report_memory {               /* the same by kinds of memory */
 	uint64_t count, blocked_ns, bytes;
 };
 
-struct report_waited { /* the same by what was waited for */
-	uint32_t pid;  /* stream numbers count per process */
+struct report_waited {    /* the same by what was waited for */
+	const char *host; /* of a trace; NULL: this machine */
+	uint32_t pid;     /* stream numbers count per process */
 	uint64_t context, stream;
 	uint32_t stream_kind, operation, certain;
 	const char *name; /* NULL unknown */

@@ -189,6 +189,7 @@ static void add_waited_for(struct report *report, const struct record_file *file
 		return;
 	sync = *node;
 	key = (struct report_waited){
+		.host = file->host,
 		.pid = file->header->pid,
 		.context = candidate->context,
 		.stream = candidate->stream,

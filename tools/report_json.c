@@ -251,6 +251,8 @@ static json_t *waited_json(const struct report_sync *sync)
 		const struct report_waited *waited = sync->waited.items[i];
 		json_t *item = new_object();
 
+		if (waited->host)
+			set(item, "host", string(*waited->host ? waited->host : NULL));
 		set(item, "pid", integer(waited->pid));
 		set(item, "context", integer(waited->context));
 		set(item, "stream", integer(waited->stream));
@@ -330,6 +332,11 @@ static json_t *processes_json(const struct report *report)
 		const struct record_header *header = file->header;
 		json_t *item = new_object();
 
+		if (file->host) {
+			set(item, "host", string(*file->host ? file->host : NULL));
+			set(item, "rank",
+			    header->rank < 0 ? json_null() : integer((uint64_t)header->rank));
+		}
 		set(item, "pid", integer(header->pid));
 		set(item, "parent_pid", integer(header->parent_pid));
 		set(item, "exe", string(record_string_text(file, header->exe)));

@@ -151,6 +151,7 @@ int report_waited_identity(const void *left, const void *right)
 {
 	const struct report_waited *a = left, *b = right;
 
+	RETURN_IF(text_order(a->host, b->host));
 	RETURN_IF(ORDER(a->pid, b->pid));
 	RETURN_IF(ORDER(a->context, b->context));
 	RETURN_IF(ORDER(a->stream, b->stream));

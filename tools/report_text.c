@@ -85,7 +85,7 @@ static void add_waited(const struct lines *lines, const struct report *report,
 			stream =
 				memory_format("%s stream", report_stream_kind(waited->stream_kind));
 		process = report->process_count > 1
-				  ? memory_format(" in process %" PRIu32, waited->pid)
+				  ? lines_process(report, waited->host, waited->pid, " in process ")
 				  : memory_copy("");
 		lines_add(lines, LINE_PLAIN,
 			  "      %s: %s of context %" PRIu64 "%s, %s%s%s (%s), %s",

@@ -154,6 +154,27 @@ void lines_add_coverage(const struct lines *lines, const struct report *report)
 	}
 }
 
+static bool has_hosts(const struct report *report)
+{
+	for (size_t i = 1; i < report->file_count; i++) {
+		const char *first = report->files[0]->host, *host = report->files[i]->host;
+
+		if (first && host && strcmp(first, host))
+			return true;
+	}
+	return false;
+}
+
+char *lines_process(const struct report *report, const char *host, uint32_t pid, const char *prefix)
+{
+	_cleanup_free_ char *name = NULL;
+
+	if (!has_hosts(report))
+		return memory_format("%s%" PRIu32, prefix, pid);
+	name = text_printable(host && *host ? host : "an unknown host", false);
+	return memory_format("%s%" PRIu32 " of %s", prefix, pid, name);
+}
+
 void lines_add_processes(const struct lines *lines, const struct report *report)
 {
 	size_t shown = report->process_count;
@@ -169,11 +190,12 @@ void lines_add_processes(const struct lines *lines, const struct report *report)
 		const struct record_header *header = process->file->header;
 		const char *raw = record_string_text(process->file, header->command);
 		_cleanup_free_ char *command = text_printable(raw ? raw : "?", false);
+		_cleanup_free_ char *who =
+			lines_process(report, process->file->host, header->pid, "");
 		char wall[TEXT_FIGURE], blocked[TEXT_FIGURE];
 
-		lines_add(lines, LINE_PLAIN,
-			  "  %" PRIu32 " %s%s, %s%s, %" PRIu64 " call%s, blocked %s: %s",
-			  header->pid, process->state, header->forked ? " (forked)" : "",
+		lines_add(lines, LINE_PLAIN, "  %s %s%s, %s%s, %" PRIu64 " call%s, blocked %s: %s",
+			  who, process->state, header->forked ? " (forked)" : "",
 			  process->end_known || process->end_ns > header->start_ns
 				  ? text_ns(process->end_ns - header->start_ns, wall)
 				  : "unknown time",

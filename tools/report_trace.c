@@ -330,11 +330,12 @@ void report_trace_find_reasons(struct report *report)
 						   trace->discarded,
 						   trace->discarded == 1 ? " was" : "s were"));
 	if (trace->discarded_packets)
-		report_text_list_add(
-			&report->reasons,
-			memory_format("%" PRIu64 " packet%s of events lost by the tracer",
-				      trace->discarded_packets,
-				      trace->discarded_packets == 1 ? " was" : "s were"));
+		report_text_list_add(&report->reasons,
+				     memory_format("%" PRIu64
+						   " packet%s of events %s lost by the tracer",
+						   trace->discarded_packets,
+						   trace->discarded_packets == 1 ? "" : "s",
+						   trace->discarded_packets == 1 ? "was" : "were"));
 	if (trace->interrupted)
 		report_text_list_add(&report->reasons,
 				     memory_format("the analysis was stopped after %" PRIu64

@@ -9,10 +9,22 @@
 #include <inttypes.h>
 
 #include "memory.h"
+#include "tracing/analysis/salvage.h"
 #include "tracing/analysis/text_parse.h"
 #include "tracing/analysis/text_source.h"
 
+/* A trace that is read. */
+struct input {
+	enum trace_kind kind;
+	const char *path; /* the caller's, or `salvage` */
+	char *salvage;    /* temporary folder with what can be read of it; NULL: all can */
+	char *group;      /* of folders: those of one group are one trace; NULL: alone */
+	bool added;
+};
+
 struct graph {
+	struct input *inputs;
+	size_t input_count;
 	bt_graph *graph;
 	const bt_plugin *ctf, *utils;
 	const bt_component_class_source *text_class;
@@ -89,28 +101,60 @@ static const bt_component_class_source *source_class(struct graph *graph, enum t
 					    graph->ctf, kind == TRACE_CTF ? "fs" : "lttng-live");
 }
 
+/* NULL: the error is the thread's. The caller puts the reference. */
+static const bt_value *query(const bt_component_class_source *class, const char *object,
+			     const bt_value *params)
+{
+	bt_query_executor *executor = memory_check(bt_query_executor_create(
+		bt_component_class_source_as_component_class_const(class), object, params));
+	const bt_value *result = NULL;
+
+	if (bt_query_executor_query(executor, &result) != BT_QUERY_EXECUTOR_QUERY_STATUS_OK)
+		result = NULL;
+	bt_query_executor_put_ref(executor);
+	return result;
+}
+
 /* Whether a folder is a trace that can be opened; its span. */
 static int ask_ctf(struct graph *graph, const char *path, char **reterr_text)
 {
 	bt_value *params = inputs_of(path);
-	const bt_component_class *class =
-		bt_component_class_source_as_component_class_const(source_class(graph, TRACE_CTF));
-	bt_query_executor *executor =
-		memory_check(bt_query_executor_create(class, "babeltrace.trace-infos", params));
-	const bt_value *infos = NULL;
-	int error = 0;
+	const bt_value *infos =
+		query(source_class(graph, TRACE_CTF), "babeltrace.trace-infos", params);
+	int error = infos ? 0 : -EBADMSG;
 
-	if (bt_query_executor_query(executor, &infos) == BT_QUERY_EXECUTOR_QUERY_STATUS_OK) {
+	if (infos) {
 		take_infos(graph, infos);
-		bt_value_put_ref(infos);
 	} else {
 		*reterr_text = sink_thread_error();
 		bt_current_thread_clear_error();
-		error = -EBADMSG;
 	}
-	bt_query_executor_put_ref(executor);
+	bt_value_put_ref(infos);
 	bt_value_put_ref(params);
 	return error;
+}
+
+/* The trace's UUID, as the library groups folders by; NULL: none. The caller frees. */
+static char *group_of(struct graph *graph, const char *path)
+{
+	bt_value *params = memory_check(bt_value_map_create());
+	const bt_value *info, *value = NULL;
+	char *group = NULL;
+
+	memory_check(bt_value_map_insert_string_entry(params, "type", "directory") ||
+				     bt_value_map_insert_string_entry(params, "input", path)
+			     ? NULL
+			     : params);
+	info = query(source_class(graph, TRACE_CTF), "babeltrace.support-info", params);
+	if (!info)
+		bt_current_thread_clear_error();
+	else if (bt_value_is_map(info))
+		value = bt_value_map_borrow_entry_value_const(info, "group");
+	if (value && bt_value_is_string(value))
+		group = memory_copy(bt_value_string_get(value));
+	bt_value_put_ref(info);
+	bt_value_put_ref(params);
+	return group;
 }
 
 /* A golden trace is short: it is read through. What is wrong with it is told when it is read for good. */
@@ -140,17 +184,50 @@ static int ask_text(struct graph *graph, const char *path, char **reterr_text)
 	return 0;
 }
 
-static int ask(struct graph *graph, const struct trace_place *place, char **reterr_text)
+static int ask(struct graph *graph, const struct input *input, char **reterr_text)
 {
-	switch (place->kind) {
+	switch (input->kind) {
 	case TRACE_CTF:
-		return ask_ctf(graph, place->path, reterr_text);
+		return ask_ctf(graph, input->path, reterr_text);
 	case TRACE_TEXT:
-		return ask_text(graph, place->path, reterr_text);
+		return ask_text(graph, input->path, reterr_text);
 	default:
 		graph->span.is_known = false;
 		return 0;
 	}
+}
+
+/* Tells what is missing, to the user and to the report. */
+static void miss(struct graph *graph, void (*say)(const char *line), char *line)
+{
+	say(line);
+	sink_incomplete(graph->sink, line);
+	graph->failures++;
+	free(line);
+}
+
+/* Whether the trace can be read, wholly or in part. */
+static bool prepare(struct graph *graph, struct input *input, void (*say)(const char *line))
+{
+	_cleanup_free_ char *text = NULL, *damage = NULL, *again = NULL;
+
+	if (ask(graph, input, &text)) {
+		if (input->kind == TRACE_CTF)
+			input->salvage = salvage_make(input->path, &damage);
+		if (input->salvage && !ask_ctf(graph, input->salvage, &again)) {
+			miss(graph, say,
+			     memory_format("%s: the trace is read in part: %s", input->path,
+					   damage));
+			input->path = input->salvage;
+		} else {
+			miss(graph, say,
+			     memory_format("%s: the trace cannot be read: %s", input->path, text));
+			return false;
+		}
+	}
+	if (input->kind == TRACE_CTF)
+		input->group = group_of(graph, input->path);
+	return true;
 }
 
 /* ---- building ---- */
@@ -185,19 +262,19 @@ static int add_source(struct graph *graph, enum trace_kind kind, const char *nam
 	return connect_all(graph, source);
 }
 
-static bt_value *source_params(const struct trace_place *place)
+static bt_value *source_params(const struct input *input)
 {
 	bt_value *params;
 
-	if (place->kind == TRACE_TEXT) {
+	if (input->kind == TRACE_TEXT) {
 		params = memory_check(bt_value_map_create());
-		memory_check(bt_value_map_insert_string_entry(params, "path", place->path)
+		memory_check(bt_value_map_insert_string_entry(params, "path", input->path)
 				     ? NULL
 				     : params);
 		return params;
 	}
-	params = inputs_of(place->path);
-	if (place->kind == TRACE_LIVE)
+	params = inputs_of(input->path);
+	if (input->kind == TRACE_LIVE)
 		memory_check(
 			bt_value_map_insert_string_entry(params, "session-not-found-action", "end")
 				? NULL
@@ -205,36 +282,41 @@ static bt_value *source_params(const struct trace_place *place)
 	return params;
 }
 
-/* All folders go to one component: those of a rotated session, or of one UUID, are one trace. */
-static int add_sources(struct graph *graph, const struct trace_places *places, const bool *usable)
+/* The chunks of a rotated session are one trace in several folders. */
+static void add_group(struct graph *graph, const struct input *first, bt_value *params)
 {
-	bt_value *folders = memory_check(bt_value_map_create()), *inputs;
-	bool any_folder = false;
+	bt_value *paths = bt_value_map_borrow_entry_value(params, "inputs");
+
+	for (size_t i = 0; i < graph->input_count; i++) {
+		struct input *input = &graph->inputs[i];
+
+		if (input->added || !input->group || !first->group ||
+		    strcmp(input->group, first->group))
+			continue;
+		input->added = true;
+		memory_check(bt_value_array_append_string_element(paths, input->path) ? NULL
+										      : params);
+	}
+}
+
+static int add_sources(struct graph *graph)
+{
 	int error = 0;
 
-	memory_check(bt_value_map_insert_empty_array_entry(folders, "inputs", &inputs) ? NULL
-										       : folders);
-	for (size_t i = 0; i < places->count && !error; i++) {
-		const struct trace_place *place = &places->places[i];
+	for (size_t i = 0; i < graph->input_count && !error; i++) {
+		struct input *input = &graph->inputs[i];
 		_cleanup_free_ char *name = memory_format("trace %zu", i);
 		bt_value *params;
 
-		if (!usable[i])
+		if (input->added)
 			continue;
-		if (place->kind == TRACE_CTF) {
-			memory_check(bt_value_array_append_string_element(inputs, place->path)
-					     ? NULL
-					     : folders);
-			any_folder = true;
-			continue;
-		}
-		params = source_params(place);
-		error = add_source(graph, place->kind, name, params);
+		input->added = true;
+		params = source_params(input);
+		if (input->kind == TRACE_CTF)
+			add_group(graph, input, params);
+		error = add_source(graph, input->kind, name, params);
 		bt_value_put_ref(params);
 	}
-	if (!error && any_folder)
-		error = add_source(graph, TRACE_CTF, "folders", folders);
-	bt_value_put_ref(folders);
 	return error;
 }
 
@@ -256,7 +338,7 @@ static bt_graph_simple_sink_component_consume_func_status consume(bt_message_ite
 	}
 }
 
-static int build(struct graph *graph, const struct trace_places *places, const bool *usable)
+static int build(struct graph *graph)
 {
 	const bt_component_sink *sink;
 	int error;
@@ -267,7 +349,7 @@ static int build(struct graph *graph, const struct trace_places *places, const b
 		    bt_plugin_borrow_filter_component_class_by_name_const(graph->utils, "muxer"),
 		    "muxer", NULL, BT_LOGGING_LEVEL_NONE, &graph->muxer))
 		return -EIO;
-	error = add_sources(graph, places, usable);
+	error = add_sources(graph);
 	if (error)
 		return error;
 	if (bt_graph_add_simple_sink_component(graph->graph, "analysis", NULL, consume, NULL, graph,
@@ -297,11 +379,18 @@ static int find_plugins(struct graph *graph, char **reterr_text)
 	return -ENOENT;
 }
 
+static void input_done(struct input *input)
+{
+	if (input->salvage)
+		salvage_remove(input->salvage);
+	free(input->salvage);
+	free(input->group);
+}
+
 int graph_new(const struct trace_places *places, struct sink *sink, void (*say)(const char *line),
 	      struct graph **ret_graph, char **reterr_text)
 {
 	struct graph *graph = memory_new(sizeof(*graph));
-	_cleanup_free_ bool *usable = memory_new(places->count * sizeof(*usable));
 	int error = find_plugins(graph, reterr_text);
 
 	graph->sink = sink;
@@ -311,24 +400,23 @@ int graph_new(const struct trace_places *places, struct sink *sink, void (*say)(
 		*reterr_text = memory_format("out of memory");
 		error = -ENOMEM;
 	}
+	graph->inputs = memory_new(places->count * sizeof(graph->inputs[0]));
 	for (size_t i = 0; i < places->count && !error; i++) {
-		_cleanup_free_ char *text = NULL;
+		struct input *input = &graph->inputs[graph->input_count];
 
-		usable[i] = !ask(graph, &places->places[i], &text);
-		if (!usable[i]) {
-			_cleanup_free_ char *line = memory_format(
-				"%s: the trace cannot be read: %s", places->places[i].path, text);
-
-			say(line);
-			graph->failures++;
-		}
+		*input = (struct input){.kind = places->places[i].kind,
+					.path = places->places[i].path};
+		if (prepare(graph, input, say))
+			graph->input_count++;
+		else
+			input_done(input);
 	}
-	if (!error && graph->failures == places->count) {
+	if (!error && !graph->input_count) {
 		*reterr_text = memory_format("no trace can be read");
 		error = -ENODATA;
 	}
 	if (!error) {
-		error = build(graph, places, usable);
+		error = build(graph);
 		if (error)
 			*reterr_text = sink_thread_error();
 		bt_current_thread_clear_error();
@@ -345,6 +433,9 @@ struct graph *graph_free(struct graph *graph)
 	if (!graph)
 		return NULL;
 	bt_graph_put_ref(graph->graph);
+	for (size_t i = 0; i < graph->input_count; i++)
+		input_done(&graph->inputs[i]);
+	free(graph->inputs);
 	bt_component_class_source_put_ref(graph->text_class);
 	bt_plugin_put_ref(graph->ctf);
 	bt_plugin_put_ref(graph->utils);

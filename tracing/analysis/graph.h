@@ -25,7 +25,7 @@ int graph_new(const struct trace_places *places, struct sink *sink, void (*say)(
 	      struct graph **ret_graph, char **reterr_text);
 struct graph *graph_free(struct graph *graph);
 
-/* How many traces were left out. */
+/* How many traces were left out, or in part. */
 size_t graph_failures(const struct graph *graph);
 void graph_span(const struct graph *graph, struct graph_span *ret_span);
 

@@ -270,10 +270,45 @@ static void add_process(struct report *report, const struct model *model, uint32
 	size_t size;
 	uint8_t *bytes = report_image(model, number, &part->waits, &part->waited_for, &size);
 
-	if (!record_file_parse(name, bytes, size, &file, &error_text))
+	if (!record_file_parse(name, bytes, size, &file, &error_text)) {
+		file->host = model_process(model, number)->host;
 		report_add(report, file);
-	else
+	} else {
 		report_text_list_add(&report->problems, memory_format("%s: %s", name, error_text));
+	}
+}
+
+/* Calls that waited, of which the trace does not say what they were. */
+static uint64_t count_undefined(const struct model *model, const struct part *parts)
+{
+	uint64_t count = 0;
+
+	for (uint32_t number = 0; number < model_process_count(model); number++)
+		for (size_t i = 0; i < parts[number].waits.count; i++) {
+			const struct sum *sum = table_at(&parts[number].waits, i);
+
+			if (!model_find(model, number, TRACE_DEF_WAIT,
+					parts[number].waits.order[i]->key))
+				count += sum->count;
+		}
+	return count;
+}
+
+static void find_reasons(struct report *report, const struct model *model, const struct part *parts,
+			 const struct analysis_end *end)
+{
+	uint64_t undefined = count_undefined(model, parts);
+
+	report_trace_find_reasons(report);
+	for (size_t i = 0; i < end->note_count; i++)
+		report_text_list_add(&report->reasons, memory_copy(end->notes[i]));
+	if (undefined)
+		report_text_list_add(
+			&report->reasons,
+			memory_format("%" PRIu64 " call%s not defined in the trace "
+				      "(unknown in the report)",
+				      undefined,
+				      undefined == 1 ? " that waited is" : "s that waited are"));
 }
 
 /* Whether a process that did not end still runs can be asked on its own host only. */
@@ -317,9 +352,7 @@ static struct report *build(const struct report_consumer *consumer, const struct
 	for (size_t i = 0; i < model_process_count(model); i++)
 		if (parts[i].wanted)
 			add_process(report, model, (uint32_t)i, &parts[i]);
-	report_trace_find_reasons(report);
-	for (size_t i = 0; i < end->note_count; i++)
-		report_text_list_add(&report->reasons, memory_copy(end->notes[i]));
+	find_reasons(report, model, parts, end);
 	report_finish(report, all_local(model) ? process_now_ns() : 0, 0);
 	if (select->begin.is_set || select->end.is_set) {
 		int64_t first = consumer->window.begin_ns > end->begin_ns
@@ -343,10 +376,7 @@ static int finish(void *data, const struct model *model, const struct analysis_e
 	int error = 0;
 
 	if (!end->events) {
-		if (!end->broken)
-			*reterr_text = memory_format("the trace has no event of slipstream's");
-		else
-			*reterr_text = memory_copy(end->broken);
+		*reterr_text = memory_format("the trace has no event of slipstream's");
 		return -ENODATA;
 	}
 	parts = new_parts(consumer, model, &wanted);

@@ -17,6 +17,7 @@ struct sink {
 	uint64_t events;
 	int64_t ns;
 	bool finished;
+	char *incomplete;
 	char *error_text;
 };
 
@@ -39,6 +40,7 @@ struct sink *sink_free(struct sink *sink)
 	model_free(sink->model);
 	free(sink->consumers);
 	free(sink->error_text);
+	free(sink->incomplete);
 	free(sink);
 	return NULL;
 }
@@ -78,6 +80,12 @@ char *sink_thread_error(void)
 	return text;
 }
 
+void sink_incomplete(struct sink *sink, const char *why)
+{
+	if (!sink->incomplete)
+		sink->incomplete = memory_copy(why);
+}
+
 /* 0 or -errno, with the error noted. */
 static int take(struct sink *sink, const bt_message *message)
 {
@@ -104,7 +112,8 @@ static int take(struct sink *sink, const bt_message *message)
 
 int sink_finish(struct sink *sink, bool interrupted, const char *broken)
 {
-	struct analysis_end end = {.interrupted = interrupted, .broken = broken};
+	struct analysis_end end = {.interrupted = interrupted,
+				   .broken = broken ? broken : sink->incomplete};
 	int status = 0;
 
 	if (sink->finished)

@@ -41,6 +41,9 @@ int sink_finish(struct sink *sink, bool interrupted, const char *broken);
 /* The thread's error broke the trace off before a batch could be taken: as sink_consume() does it then. */
 void sink_break(struct sink *sink);
 
+/* Known before it is read: a part of the trace is missing. One line, for the consumers' end. */
+void sink_incomplete(struct sink *sink, const char *why);
+
 /* What went wrong first, one line; NULL: nothing. Valid as long as the sink. */
 const char *sink_error(const struct sink *sink);
 

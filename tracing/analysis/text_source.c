@@ -108,7 +108,8 @@ static bt_field_class *integer_class(struct iterator *iterator, enum trace_field
 	return field_class;
 }
 
-static void make_stream_class(struct iterator *iterator, bt_self_component *component)
+static void make_stream_class(struct iterator *iterator, bt_self_component *component,
+			      bool has_discarded)
 {
 	bt_field_class *context;
 
@@ -120,7 +121,9 @@ static void make_stream_class(struct iterator *iterator, bt_self_component *comp
 							     iterator->clock_class)
 			     ? NULL
 			     : iterator);
-	bt_stream_class_set_supports_discarded_events(iterator->stream_class, BT_TRUE, BT_TRUE);
+	if (has_discarded)
+		bt_stream_class_set_supports_discarded_events(iterator->stream_class, BT_TRUE,
+							      BT_TRUE);
 
 	context = memory_check(bt_field_class_structure_create(iterator->trace_class));
 	add_member(context, "vpid", integer_class(iterator, TRACE_FIELD_I32));
@@ -296,6 +299,28 @@ static bt_message *next_message(struct iterator *iterator)
 	return message;
 }
 
+/*
+ * Whether events were lost has to be said before the first message: sink.ctf.fs takes no stream that could have lost some and
+ * has no packets, as ours. What is wrong with the file is told when it is read for good.
+ */
+static bool find_discarded(const char *path)
+{
+	FILE *file = fopen(path, "re");
+	struct text_parser *parser;
+	struct text_line line;
+	char *error_text = NULL;
+	bool found = false;
+
+	if (!file)
+		return false;
+	parser = text_parser_new(path, file);
+	while (!found && text_parser_next(parser, &line, &error_text) > 0)
+		found = line.kind == TEXT_DISCARDED;
+	text_parser_free(parser);
+	free(error_text);
+	return found;
+}
+
 bt_message_iterator_class_initialize_method_status
 text_iterator_initialize(bt_self_message_iterator *self,
 			 bt_self_message_iterator_configuration *configuration,
@@ -316,7 +341,7 @@ text_iterator_initialize(bt_self_message_iterator *self,
 	iterator = memory_new(sizeof(*iterator));
 	iterator->self = self;
 	iterator->parser = text_parser_new(source->path, file);
-	make_stream_class(iterator, component);
+	make_stream_class(iterator, component, find_discarded(source->path));
 	bt_self_message_iterator_set_data(self, iterator);
 	return BT_MESSAGE_ITERATOR_CLASS_INITIALIZE_METHOD_STATUS_OK;
 }

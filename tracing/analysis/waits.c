@@ -111,9 +111,7 @@ static int finish(void *data, const struct model *model, const struct analysis_e
 	bool failed;
 
 	if (!end->events) {
-		*reterr_text = end->broken
-				       ? memory_copy(end->broken)
-				       : memory_format("the trace has no event of slipstream's");
+		*reterr_text = memory_format("the trace has no event of slipstream's");
 		return -ENODATA;
 	}
 	write_ready(waits, model, INT64_MAX);

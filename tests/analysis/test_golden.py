@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: MIT
+"""Golden traces: the report's text and JSON are what is committed beside them, through the command and through the plugin; rankings, selections,
+late definitions, used pids, loss, hosts and ranks."""
+import json
+import os
+import unittest
+
+from support import CONTROL, Case, golden
+
+TRACES = ("one-wait", "ranks", "late-session", "pid-reuse", "discarded", "hostile-names")
+
+
+class Golden(Case):
+    def test_report(self):
+        for name in TRACES:
+            with self.subTest(name):
+                report, result = self.report_json(golden(name))
+                self.check_golden(name + ".txt", result.stdout)
+                self.check_golden(name + ".json", json.dumps(report, indent=1, sort_keys=True) + "\n")
+                self.assertEqual(result.stderr, "")
+
+    def test_plugin_says_the_same(self):
+        for name in TRACES:
+            with self.subTest(name):
+                report, result = self.report_json(golden(name))
+                through = self.babeltrace(*self.text_source(golden(name)), "--component=sink.slipstream.report",
+                                          f'--params=json="{self.path("plugin.json")}"')
+                self.assertEqual(through.stdout, result.stdout)
+                self.assertEqual(self.load(self.path("plugin.json")), report)
+
+    def test_through_ctf(self):
+        """Written as CTF by babeltrace2 and read again, a trace gives the same report."""
+        for name in ("one-wait", "ranks", "pid-reuse", "hostile-names"):
+            with self.subTest(name):
+                self.babeltrace(*self.text_source(golden(name)), "--component=sink.ctf.fs", f'--params=path="{self.path(name)}"')
+                self.assertEqual(self.report_json(self.path(name))[0], self.report_json(golden(name))[0])
+
+
+class Rankings(Case):
+    def ranking(self, *arguments):
+        """(blocked, calls, place) of the first section."""
+        lines = self.report(golden("ranks"), *arguments).stdout.split("IMPLICIT SYNCHRONIZATIONS\n")[1].split("\n\n")[0].splitlines()
+        return [(words[1] + " " + words[2], words[7], " ".join(words[8:])) for words in (line.split() for line in lines[1:]) if words[0].isdigit()]
+
+    def test_by_rank(self):
+        self.assertEqual(self.ranking("--by=rank"), [
+            ("8.00 ms", "4", "rank 3, beta, process 101, GPU 1"), ("6.00 ms", "3", "rank 2, beta, process 100, GPU 0"),
+            ("4.00 ms", "2", "rank 1, alpha, process 101, GPU 1"), ("2.00 ms", "1", "rank 0, alpha, process 100, GPU 0")])
+
+    def test_by_host(self):
+        self.assertEqual(self.ranking("--by=host"), [("14.0 ms", "7", "beta"), ("6.00 ms", "3", "alpha")])
+
+    def test_by_gpu(self):
+        self.assertEqual(self.ranking("--by=gpu"), [
+            ("8.00 ms", "4", "beta, GPU 1"), ("6.00 ms", "3", "beta, GPU 0"), ("4.00 ms", "2", "alpha, GPU 1"), ("2.00 ms", "1", "alpha, GPU 0")])
+
+    def test_by_thread_and_stream(self):
+        self.assertEqual(self.ranking("--by=thread")[0], ("8.00 ms", "4", "thread 101, rank 3, beta, process 101"))
+        self.assertEqual(self.ranking("--by=stream")[0], ("8.00 ms", "4", "stream 1 (legacy) of context 1, rank 3, beta, process 101"))
+
+    def test_json_has_them(self):
+        report = self.report_json(golden("ranks"))[0]
+        self.assertEqual([(row["host"], row["rank"], row["device"], row["count"], row["implicit_blocked_ns"], row["explicit_blocked_ns"])
+                          for row in report["ranks"]],
+                         [("beta", 3, 1, 5, 8000000, 500000), ("beta", 2, 0, 4, 6000000, 500000), ("alpha", 1, 1, 3, 4000000, 500000),
+                          ("alpha", 0, 0, 2, 2000000, 500000)])
+        for key in ("threads", "streams", "ranks"):
+            self.assertEqual(sum(row["count"] for row in report[key]), 14, key)
+            self.assertEqual(sum(row["blocked_ns"] for row in report[key]), 22000000, key)
+        self.assertEqual({(row["pid"], row["host"]) for row in report["processes"]}, {(100, "alpha"), (101, "alpha"), (100, "beta"), (101, "beta")})
+
+    def test_limit(self):
+        self.assertIn("(2 more lines)", self.report(golden("ranks"), "--by=rank", "--limit=2").stdout)
+
+    def test_needs_a_trace(self):
+        os.mkdir(self.path("empty"))
+        result = self.report(self.path("empty"), "--by=rank", status=2)
+        self.assertIn("needs a trace", result.stderr)
+        self.assertIn("--gpu needs a trace", self.report(self.path("empty"), "--gpu=1", status=2).stderr)
+
+
+class Selections(Case):
+    def count(self, *arguments):
+        report = self.report_json(golden("ranks"), *arguments)[0]
+        self.assertIsNotNone(report["trace"]["selection"])
+        return sum(sync["count"] for sync in report["syncs"]), len(report["processes"])
+
+    def test_processes(self):
+        self.assertEqual(self.count("--rank=2"), (4, 1))
+        self.assertEqual(self.count("--host=beta"), (9, 2))
+        self.assertEqual(self.count("--pid=100"), (6, 2))
+        self.assertEqual(self.count("--pid=100", "--host=alpha"), (2, 1))
+        self.assertEqual(self.count("--gpu=1"), (8, 4))
+
+    def test_time(self):
+        """Waits at 10, 11, 12 and 13 ms of 40, of four, three, two and one processes; four at 20 ms."""
+        self.assertEqual(self.count("--end=10.5ms"), (4, 4))
+        self.assertEqual(self.count("--begin=10.5ms"), (10, 4))
+        self.assertEqual(self.count("--begin=10.5ms", "--end=11.5ms"), (3, 4))
+        self.assertEqual(self.count("--begin=10500000", "--end=0.0115s"), (3, 4))
+        self.assertEqual(self.count("--begin=45%"), (4, 4))
+        self.assertEqual(self.count("--end=45%"), (10, 4))
+        report = self.report_json(golden("ranks"), "--begin=10ms", "--end=15ms")[0]
+        self.assertEqual(report["wall_ns"], 5000000)
+
+    def test_waits_of_a_selection(self):
+        lines = self.report(golden("ranks"), "--waits", "--rank=1", "--end=15ms").stdout.splitlines()
+        self.assertEqual([line.split(" ")[0] for line in lines], ["0.010001000", "0.011001000"])
+
+    def test_nothing_selected(self):
+        self.assertEqual(self.report(golden("ranks"), "--rank=9", status=1).stderr,
+                         "slipstream report: the trace has no process that is selected (rank 9)\n")
+
+    def test_bad_values(self):
+        for option in ("--begin=soon", "--end=101%", "--rank=x", "--gpu=-1", "--begin=1e400s", "--pid=4294967296"):
+            self.assertEqual(self.report(golden("ranks"), option, status=2).stdout, "", option)
+
+    def test_plugin_parameters(self):
+        for params, calls in (("rank=2", 4), ('host="beta"', 9), ("pid=100", 6), ("gpu=1", 8), ('end="10.5ms"', 4), ("begin=10500000", 10)):
+            self.babeltrace(*self.text_source(golden("ranks")), "--component=sink.slipstream.report", f'--params=json="{self.path("p.json")}",{params}')
+            self.assertEqual(sum(sync["count"] for sync in self.load(self.path("p.json"))["syncs"]), calls, params)
+        for params, words in (('by="colour"', "by needs"), ("colour=1", "unknown parameter colour"), ('begin="10%"', "slipstream report"),
+                              ('limit="x"', "limit needs a number"), ("json=5", "json needs a text")):
+            result = self.babeltrace(*self.text_source(golden("ranks")), "--component=sink.slipstream.report", f"--params={params}", status=1)
+            self.assertIn(words, " ".join(result.stderr.split()))
+
+
+class Meaning(Case):
+    def test_late_session(self):
+        """Waits before their definitions count as if those had come first; one without any is unknown, and a reason."""
+        report = self.report_json(golden("late-session"))[0]
+        self.assertEqual({sync["rule"]: sync["count"] for sync in report["syncs"]}, {"pageable-h2d": 2, "stream-synchronize": 1, "unknown": 1})
+        self.assertEqual(len(report["syncs"][1]["waited_for"]), 2)
+        self.assertEqual(report["coverage"]["reasons"], ["1 call that waited is not defined in the trace (unknown in the report)"])
+
+    def test_pid_reuse(self):
+        report = self.report_json(golden("pid-reuse"))[0]
+        self.assertEqual([(row["pid"], row["exe"], row["state"]) for row in report["processes"]],
+                         [(100, "/usr/bin/first", "exited"), (100, "/usr/bin/second", "gone"), (100, "/usr/bin/third", "exited")])
+        self.assertEqual([row["count"] for row in report["ranks"]], [1, 1, 1])
+
+    def test_loss_is_inconclusive(self):
+        report, result = self.report_json(golden("discarded"))
+        self.assertTrue(report["coverage"]["inconclusive"])
+        self.assertEqual(report["trace"]["discarded_events"], 20)
+        self.assertIn("inconclusive: 20 events were lost by the tracer", result.stdout)
+
+    def test_hostile_names(self):
+        """Nothing that a terminal would obey, in any text; the JSON has the names as they are."""
+        for arguments in ((), ("--limit=0",), ("--by=site",), ("--by=thread",), ("--waits",)):
+            text = self.report(golden("hostile-names"), *arguments).stdout
+            self.assertIsNone(CONTROL.search(text), arguments)
+            text.encode("utf-8")  # raises where a byte was no UTF-8
+            self.assertIn(r"evil\x1b]0;title\x07", text.replace("pageable", ""), arguments) if "--by=" not in str(arguments) else None
+        report = self.report_json(golden("hostile-names"))[0]
+        self.assertEqual(report["syncs"][0]["waited_for"][0]["name"], "evil\x1b]0;title\x07\n\t\\</script>\"'&")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Salvage (salvage.h). Knows the layout of the heads of LTTng-UST's packets, which is the same in all its traces:
+ *
+ *	u32 magic, u8 uuid[16], u32 stream_id, u64 stream_instance_id,
+ *	u64 timestamp_begin, timestamp_end, content_size, packet_size (bits), ...
+ */
+#include "tracing/analysis/salvage.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <sys/stat.h>
+
+#include "memory.h"
+
+#define PACKET_MAGIC     UINT32_C(0xc1fc1fc1)
+#define CONTENT_SIZE_AT  48
+#define PACKET_HEAD_SIZE 64
+
+/* Bytes of the packets that are whole, from the start of the file. */
+static uint64_t whole_part(int descriptor, uint64_t size)
+{
+	uint64_t at = 0;
+
+	while (size - at >= PACKET_HEAD_SIZE) {
+		unsigned char head[PACKET_HEAD_SIZE];
+		uint64_t content, packet;
+		uint32_t magic;
+
+		if (pread(descriptor, head, sizeof(head), (off_t)at) != (ssize_t)sizeof(head))
+			break;
+		memcpy(&magic, head, sizeof(magic));
+		memcpy(&content, head + CONTENT_SIZE_AT, sizeof(content));
+		memcpy(&packet, head + CONTENT_SIZE_AT + sizeof(content), sizeof(packet));
+		if (magic != PACKET_MAGIC || packet % 8 || content > packet ||
+		    packet < UINT64_C(8) * PACKET_HEAD_SIZE || packet / 8 > size - at)
+			break;
+		at += packet / 8;
+	}
+	return at;
+}
+
+static bool copy_part(int from, const char *path, uint64_t size)
+{
+	_cleanup_close_ int into = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	_cleanup_free_ char *buffer = memory_new(1 << 20);
+	uint64_t at = 0;
+
+	if (into < 0)
+		return false;
+	while (at < size) {
+		size_t want = size - at < 1 << 20 ? size - at : 1 << 20;
+		ssize_t got = pread(from, buffer, want, (off_t)at);
+
+		if (got <= 0 || write(into, buffer, (size_t)got) != got)
+			return false;
+		at += (uint64_t)got;
+	}
+	return true;
+}
+
+/* One stream file; false: it has no part that is whole, or there is no place for it. */
+static bool take_stream(const char *path, const char *into, const char *name, char **damage)
+{
+	_cleanup_close_ int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	_cleanup_free_ char *target = memory_format("%s/%s", into, name);
+	struct stat status;
+	uint64_t whole;
+
+	if (descriptor < 0 || fstat(descriptor, &status) < 0 || !S_ISREG(status.st_mode))
+		return true;
+	whole = whole_part(descriptor, (uint64_t)status.st_size);
+	if (whole == (uint64_t)status.st_size)
+		return !symlink(path, target);
+	if (!*damage)
+		*damage = memory_format("%s is damaged after %" PRIu64 " of %" PRIu64 " bytes",
+					path, whole, (uint64_t)status.st_size);
+	return !whole || copy_part(descriptor, target, whole);
+}
+
+static bool take_streams(const char *folder, const char *into, char **damage)
+{
+	DIR *entries = opendir(folder);
+	struct dirent *entry;
+	bool good = entries;
+
+	while (good && (entry = readdir(entries))) {
+		_cleanup_free_ char *path = memory_format("%s/%s", folder, entry->d_name);
+
+		if (entry->d_name[0] == '.' || !strcmp(entry->d_name, "index"))
+			continue;
+		if (!strcmp(entry->d_name, "metadata")) {
+			_cleanup_free_ char *target = memory_format("%s/metadata", into);
+
+			good = !symlink(path, target);
+			continue;
+		}
+		good = take_stream(path, into, entry->d_name, damage);
+	}
+	if (entries)
+		(void)closedir(entries);
+	return good;
+}
+
+char *salvage_make(const char *folder, char **ret_damage)
+{
+	const char *place = getenv("TMPDIR");
+	char *into = memory_format("%s/slipstream-XXXXXX", place && *place ? place : "/tmp");
+	char *absolute = realpath(folder, NULL), *damage = NULL;
+
+	if (!absolute || !mkdtemp(into)) {
+		free(absolute);
+		free(into);
+		return NULL;
+	}
+	if (take_streams(absolute, into, &damage) && damage) {
+		*ret_damage = damage;
+		free(absolute);
+		return into;
+	}
+	salvage_remove(into);
+	free(absolute);
+	free(damage);
+	free(into);
+	return NULL;
+}
+
+void salvage_remove(const char *folder)
+{
+	DIR *entries = opendir(folder);
+	struct dirent *entry;
+
+	while (entries && (entry = readdir(entries)))
+		if (entry->d_name[0] != '.')
+			(void)unlinkat(dirfd(entries), entry->d_name, 0);
+	if (entries)
+		(void)closedir(entries);
+	(void)rmdir(folder);
+}
