@@ -446,7 +446,7 @@ class Usage(Report):
     def test_bad_input(self):
         records.sample().write(self.path("1-1.slip"))
         os.mkdir(self.path("empty"))
-        for arguments, status, text in (([], 2, "no folder or record file given"), (["--x"], 2, "unknown option --x"),
+        for arguments, status, text in (([], 2, "no folder, record file or trace given"), (["--x"], 2, "unknown option --x"),
                                         (["--by=time", "x"], 2, "--by needs rule, site or function, not time"),
                                         (["--limit=x", "x"], 2, "--limit needs a number, not x"),
                                         (["/none"], 1, "/none: No such file or directory"),
