@@ -20,7 +20,7 @@ int page_create(const char *path, struct consumer *ret_consumer, char **reterr_t
 /* How much sooner the process would have ended without the waits of one call site under one rule. */
 struct page_saving {
 	uint32_t process;        /* number of its model_process */
-	uint32_t rule, site;     /* as in def_wait */
+	uint32_t rule, site;     /* as in def_wait; site 0: all waits of the rule */
 	int64_t low_ns, high_ns; /* the saving lies between */
 };
 

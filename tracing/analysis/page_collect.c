@@ -329,6 +329,24 @@ static void take_completed(struct page_collection *collection, const struct anal
 	}
 }
 
+void page_begin_with_processes(struct page_collection *collection, const struct model *model)
+{
+	int64_t recorded_ns = collection->end_ns - collection->begin_ns;
+
+	for (uint32_t i = 0; collection->is_begun && i < model_process_count(model); i++) {
+		const struct trace_def_process *process = model_process_definition(model, i);
+		int64_t start_ns;
+
+		if (!process || process->start_ns > INT64_MAX ||
+		    __builtin_add_overflow((int64_t)process->start_ns,
+					   model_process(model, i)->clock_offset_ns, &start_ns))
+			continue;
+		if (start_ns < collection->begin_ns &&
+		    start_ns > collection->begin_ns - recorded_ns)
+			begin_earlier(collection, start_ns);
+	}
+}
+
 void page_take_event(struct page_collection *collection, const struct model *model,
 		     const struct analysis_event *event)
 {

@@ -84,6 +84,12 @@ void page_collection_done(struct page_collection *collection);
 void page_take_event(struct page_collection *collection, const struct model *model,
 		     const struct analysis_event *event);
 
+/*
+ * At the end: the run began when its processes did, if the trace was on from then. A session that started late
+ * has longer before it than in it, which is not drawn.
+ */
+void page_begin_with_processes(struct page_collection *collection, const struct model *model);
+
 /* The row of a stream; NULL: beyond the cap. */
 struct page_stream *page_stream_of(struct page_collection *collection, uint32_t process,
 				   uint64_t number);

@@ -275,7 +275,9 @@ static void add_savings(struct writer *writer, json_t *page, const struct page_s
 
 		append(item, signed_number(savings[i].process));
 		append(item, signed_number(text_number(writer, slug ? slug : "not defined")));
-		append(item, signed_number(site ? (int64_t)site->number : -1));
+		append(item, signed_number(site              ? (int64_t)site->number
+					   : savings[i].site ? -2
+							     : -1));
 		append(item, signed_number(savings[i].low_ns));
 		append(item, signed_number(savings[i].high_ns));
 		append(array, item);
@@ -475,6 +477,26 @@ static void add_sites(struct writer *writer, json_t *page, json_t *left_out)
 		     timeline_number(count > PAGE_SITES_MAX ? count - PAGE_SITES_MAX : 0));
 }
 
+/* From the start of the first process to the end of the last one, traced or not; what is not known: as traced. */
+static uint64_t run_length(const struct writer *writer)
+{
+	int64_t begin_ns = writer->collection->begin_ns, end_ns = writer->collection->end_ns;
+
+	for (uint32_t i = 0; i < model_process_count(writer->model); i++) {
+		const struct model_process *process = model_process(writer->model, i);
+		const struct trace_def_process *definition =
+			model_process_definition(writer->model, i);
+		int64_t start_ns;
+
+		if (definition && definition->start_ns <= INT64_MAX &&
+		    !__builtin_add_overflow((int64_t)definition->start_ns, process->clock_offset_ns,
+					    &start_ns) &&
+		    start_ns < begin_ns)
+			begin_ns = start_ns;
+	}
+	return (uint64_t)end_ns - (uint64_t)begin_ns;
+}
+
 static void add_head(const struct writer *writer, json_t *page, const struct analysis_end *end)
 {
 	json_t *processes = new_array();
@@ -485,6 +507,7 @@ static void add_head(const struct writer *writer, json_t *page, const struct ana
 	timeline_set(page, "producer", timeline_text("slipstream " SLIPSTREAM_VERSION));
 	timeline_set(page, "length_ns",
 		     timeline_number(since_begin(writer, writer->collection->end_ns)));
+	timeline_set(page, "run_ns", timeline_number(run_length(writer)));
 	timeline_set(page, "bin_ns", signed_number(writer->collection->bin_ns));
 	timeline_set(page, "events", timeline_number(end->events));
 	timeline_set(page, "discarded", timeline_number(end->discarded));
@@ -513,6 +536,7 @@ json_t *page_json(struct page_collection *collection, struct sites *sites,
 	writer.group_numbers.data_size = sizeof(uint32_t);
 	writer.text_numbers.data_size = sizeof(uint32_t);
 	writer.target_numbers.data_size = sizeof(uint32_t);
+	page_begin_with_processes(collection, model);
 	add_head(&writer, page, end);
 	add_rows(&writer, page, left_out);
 	add_waited(&writer, page);

@@ -70,6 +70,22 @@ struct report_extra whatif_extra_report(struct whatif_extra *extra)
 		.key = "what_if", .text = add_text, .json = make_json, .context = extra};
 }
 
+/* Those that were replayed, to the end of the array. */
+static size_t add_savings(struct page_saving *savings, size_t count, const struct whatif_row *rows,
+			  size_t row_count)
+{
+	for (size_t i = 0; i < row_count; i++)
+		if (rows[i].replayed)
+			savings[count++] = (struct page_saving){
+				.process = rows[i].process,
+				.rule = rows[i].rule,
+				.site = rows[i].site,
+				.low_ns = rows[i].low_ns,
+				.high_ns = rows[i].high_ns,
+			};
+	return count;
+}
+
 static const struct page_saving *find_savings(void *context, size_t *ret_count)
 {
 	struct whatif_extra *extra = context;
@@ -79,16 +95,10 @@ static const struct page_saving *find_savings(void *context, size_t *ret_count)
 	if (!result)
 		return NULL;
 	free(extra->savings);
-	extra->savings = memory_new(result->row_count * sizeof(extra->savings[0]));
-	for (size_t i = 0; i < result->row_count; i++)
-		if (result->rows[i].replayed)
-			extra->savings[(*ret_count)++] = (struct page_saving){
-				.process = result->rows[i].process,
-				.rule = result->rows[i].rule,
-				.site = result->rows[i].site,
-				.low_ns = result->rows[i].low_ns,
-				.high_ns = result->rows[i].high_ns,
-			};
+	extra->savings =
+		memory_new((result->row_count + result->rule_count) * sizeof(extra->savings[0]));
+	*ret_count = add_savings(extra->savings, 0, result->rows, result->row_count);
+	*ret_count = add_savings(extra->savings, *ret_count, result->rules, result->rule_count);
 	return extra->savings;
 }
 

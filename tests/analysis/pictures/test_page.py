@@ -82,6 +82,8 @@ def test_figures(pages):
     expect("blocked on request", cards["Blocked on request"], "90.0 \u00b5s")
     expect("lost", cards["Lost events"], "0")
     expect("no doubt", pages.browser.run("document.getElementById('doubt').hidden"), True)
+    expect("what nobody asked for first", pages.texts("#table-body .name b"), ["pageable-h2d", "stream-synchronize"])
+    pages.press("[data-sort=blocked]")
     expect("rules by blocked time", pages.texts("#table-body .name b"), ["stream-synchronize", "pageable-h2d"])
     expect("figures of the first", pages.texts("#table-body tr.entry:first-child td"), ["explicit", "1", "90.0 \u00b5s", "69.2 %", "90.0 \u00b5s", "-"])
     data = json.loads(pages.browser.run("document.getElementById('data').textContent"))

@@ -141,10 +141,7 @@ function totals() {
 		if (!rowPasses(row)) continue;
 		const group = page.groups[row[ROW.group]];
 		if (group.allowed && group.class === "implicit") addTo(sums.allowed, row);
-		else {
-			addTo(sums[group.class] || sums.unknown, row);
-			if (group.own_cost) addTo(sums.own, row);
-		}
+		else addTo(group.own_cost ? sums.own : sums[group.class] || sums.unknown, row);
 	}
 	return sums;
 }

@@ -4,7 +4,12 @@ function card(kind, label, value, sub) {
 	return element("div", {class: `card ${kind}`}, element("div", {class: "label"}, label), element("div", {class: "value"}, value), element("div", {class: "sub"}, sub));
 }
 
-const waitsText = (sum) => (sum.count ? `${plural(sum.count, "wait")}, longest ${duration(sum.longest)}` : "no wait");
+/* The share of the run only where there is one process: of several, waits overlap. */
+function waitsText(sum) {
+	if (!sum.count) return "no wait";
+	const isOne = filter.process >= 0 || page.processes.length === 1;
+	return `${isOne ? share(sum.blocked, page.run_ns) + " of the run, " : ""}${plural(sum.count, "wait")}, longest ${duration(sum.longest)}`;
+}
 
 function drawCards() {
 	const sums = totals(), lost = page.discarded;
@@ -13,11 +18,11 @@ function drawCards() {
 		card(sums.implicit.count ? "implicit" : "good", "Blocked without asking", duration(sums.implicit.blocked), waitsText(sums.implicit)),
 		card("explicit", "Blocked on request", duration(sums.explicit.blocked), waitsText(sums.explicit)),
 	];
-	if (sums.own.count) cards.push(card("", "Of it the calls' own work", duration(sums.own.blocked), plural(sums.own.count, "call")));
+	if (sums.own.count) cards.push(card("", "Slow by the calls' own work", duration(sums.own.blocked), plural(sums.own.count, "call")));
 	if (sums.allowed.count) cards.push(card("", "In allowed scopes", duration(sums.allowed.blocked), waitsText(sums.allowed)));
 	if (sums.device.count) cards.push(card("device", "Device serialized", count(sums.device.count), sums.device.count === 1 ? "time" : "times"));
 	if (sums.unknown.count) cards.push(card("warn", "Rule not known", duration(sums.unknown.blocked), waitsText(sums.unknown)));
-	cards.push(card("", "Run", duration(page.length_ns), `${processes === 1 ? "1 process" : count(processes) + " processes"}, ${
+	cards.push(card("", "Run", duration(page.run_ns), `${processes === 1 ? "1 process" : count(processes) + " processes"}, ${
 		plural(page.threads.filter((thread) => filter.process < 0 || thread[0] === filter.process).length, "thread")} that waited`));
 	cards.push(card(lost ? "warn" : "good", "Lost events", count(lost), `of ${count(page.events + lost)}`));
 	byId("cards").replaceChildren(...cards);

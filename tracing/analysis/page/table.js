@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* The ranking: one table by rule or by call site, sortable, whose rows open to causes, stacks and what was waited for. */
-const ranked = {bySite: false, sort: "blocked", descending: true, open: new Set(), limit: 50};
+/* At first by class, what nobody asked for before the rest, then by blocked time; a click on a column sorts by that alone. */
+const ranked = {bySite: false, sort: null, descending: true, open: new Set(), limit: 50};
 
 const COLUMNS = [
 	{id: "name", title: "Rule", words: true, value: (entry) => (ranked.bySite ? siteLabel(entry.group) : entry.group.rule)},
@@ -18,6 +19,7 @@ function savingText([low, high]) {
 	return low === high ? duration(low) : `${duration(low)} to ${duration(high)}`;
 }
 
+const CLASS_ORDER = ["implicit", "unknown", "explicit", "device"];
 const columns = () => COLUMNS.filter((column) => column.id !== "saving" || page.savings);
 
 function frameItem(frame, isPython) {
@@ -27,9 +29,17 @@ function frameItem(frame, isPython) {
 		element("span", {class: "where"}, where));
 }
 
+/* Below main() or a thread's function every stack is the same. */
+const START_CODE = new Set(["__libc_start_call_main", "__libc_start_main_impl", "__libc_start_main", "_start", "start_thread", "clone", "clone3", "__clone3"]);
+
 function stackList(site) {
 	if (!site) return element("p", {class: "under"}, "No call site was taken.");
-	return element("ol", {class: "stack"}, ...site.python.map((frame) => frameItem(frame, true)), ...site.frames.map((frame) => frameItem(frame, false)));
+	let shown = site.frames.length;
+	while (shown > 1 && START_CODE.has(site.frames[shown - 1].function)) shown--;
+	const hidden = site.frames.length - shown;
+	return element("ol", {class: "stack"}, ...site.python.map((frame) => frameItem(frame, true)),
+		...site.frames.slice(0, shown).map((frame) => frameItem(frame, false)),
+		hidden ? element("li", {class: "where"}, `(${plural(hidden, "frame")} of start code left out)`) : null);
 }
 
 function section(title, ...children) {
@@ -132,7 +142,8 @@ function drawHead() {
 }
 
 function drawTable() {
-	const entries = ranking(ranked.bySite), column = COLUMNS.find((one) => one.id === ranked.sort), sign = ranked.descending ? -1 : 1;
+	const entries = ranking(ranked.bySite), sign = ranked.descending ? -1 : 1;
+	const column = COLUMNS.find((one) => one.id === ranked.sort) || {value: (entry) => -CLASS_ORDER.indexOf(entry.group.class)};
 	const all = entries.reduce((sum, entry) => sum + entry.sum.blocked, 0), highest = entries.reduce((most, entry) => Math.max(most, entry.sum.blocked), 0);
 	const focused = document.activeElement && document.activeElement.dataset ? {...document.activeElement.dataset} : {};
 	entries.sort((a, b) => {
