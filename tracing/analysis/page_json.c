@@ -477,24 +477,36 @@ static void add_sites(struct writer *writer, json_t *page, json_t *left_out)
 		     timeline_number(count > PAGE_SITES_MAX ? count - PAGE_SITES_MAX : 0));
 }
 
+/* A time of the process's clock in that of the trace; `otherwise` if it cannot be. */
+static int64_t trace_time(const struct model_process *process, uint64_t ns, int64_t otherwise)
+{
+	int64_t time;
+
+	if (ns > INT64_MAX || __builtin_add_overflow((int64_t)ns, process->clock_offset_ns, &time))
+		return otherwise;
+	return time;
+}
+
 /* From the start of the first process to the end of the last one, traced or not; what is not known: as traced. */
 static uint64_t run_length(const struct writer *writer)
 {
-	int64_t begin_ns = writer->collection->begin_ns, end_ns = writer->collection->end_ns;
+	const struct page_collection *collection = writer->collection;
+	int64_t begin_ns = INT64_MAX, end_ns = INT64_MIN;
 
 	for (uint32_t i = 0; i < model_process_count(writer->model); i++) {
 		const struct model_process *process = model_process(writer->model, i);
 		const struct trace_def_process *definition =
 			model_process_definition(writer->model, i);
-		int64_t start_ns;
+		int64_t start = collection->begin_ns, end = collection->end_ns;
 
-		if (definition && definition->start_ns <= INT64_MAX &&
-		    !__builtin_add_overflow((int64_t)definition->start_ns, process->clock_offset_ns,
-					    &start_ns) &&
-		    start_ns < begin_ns)
-			begin_ns = start_ns;
+		if (definition)
+			start = trace_time(process, definition->start_ns, start);
+		if (process->ended)
+			end = trace_time(process, process->end.end_ns, end);
+		begin_ns = start < begin_ns ? start : begin_ns;
+		end_ns = end > end_ns ? end : end_ns;
 	}
-	return (uint64_t)end_ns - (uint64_t)begin_ns;
+	return end_ns > begin_ns ? (uint64_t)end_ns - (uint64_t)begin_ns : 0;
 }
 
 static void add_head(const struct writer *writer, json_t *page, const struct analysis_end *end)
