@@ -153,6 +153,8 @@ class Traced(unittest.TestCase):
         """Every wait that the processes counted is in the trace."""
         trace = read_trace(self.folder)
         self.assertEqual(self.lost(errors), 0, errors)
+        self.assertNotIn("not known", errors)
+        self.assertNotIn("is empty", errors)
         self.assertEqual(trace.discarded, 0, trace.text)
         self.assertEqual(len(waits(trace)), self.counted())
         return trace

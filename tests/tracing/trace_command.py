@@ -69,6 +69,14 @@ class Command(Traced):
         self.assertEqual(found["SLIPSTREAM_OUT"], self.path("trace/records"))
         self.assertEqual(os.path.basename(found["SLIPSTREAM_LTTNG"]), "libslipstream-lttng.so")
 
+    def test_an_empty_trace_is_told(self):
+        with open("/proc/self/maps") as file:
+            no_provider = re.search(r"/\S+/libc\.so\.6", file.read())[0]
+        result = self.trace(environment={"SLIPSTREAM_LTTNG": no_provider})
+        self.assertEqual(waits(read_trace(self.folder)), [])
+        self.assertGreaterEqual(self.counted(), 20)
+        self.assertIn("slipstream trace: the trace is empty, though the program called the driver", result.stderr)
+
     def test_descriptors_do_not_leak(self):
         result = self.trace(program="/usr/bin/python3", steps=["-c", "import os;print(sorted(map(int,os.listdir('/proc/self/fd'))))"])
         self.assertEqual(result.stdout, "[0, 1, 2, 3]\n")  # 3: the folder itself

@@ -5,6 +5,7 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
+#include <ftw.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <sys/stat.h>
@@ -129,15 +130,56 @@ char *folder_make_home(void)
 	return home;
 }
 
-size_t folder_count_snapshots(const char *folder)
+static size_t count_entries(const char *folder, bool (*is_meant)(const char *name))
 {
 	DIR *stream = opendir(folder);
 	struct dirent *entry;
 	size_t count = 0;
 
 	while (stream && (entry = readdir(stream)))
-		count += !strncmp(entry->d_name, "snapshot-", 9);
+		count += is_meant(entry->d_name);
 	if (stream)
 		(void)closedir(stream);
 	return count;
+}
+
+static bool is_snapshot(const char *name)
+{
+	return !strncmp(name, "snapshot-", strlen("snapshot-"));
+}
+
+static bool is_record(const char *name)
+{
+	const char *point = strrchr(name, '.');
+
+	return point && !strcmp(point, ".slip");
+}
+
+size_t folder_count_snapshots(const char *folder)
+{
+	return count_entries(folder, is_snapshot);
+}
+
+size_t folder_count_records(const char *folder)
+{
+	return count_entries(folder, is_record);
+}
+
+static uint64_t largest; /* nftw(3) hands nothing through */
+
+static int look_at(const char *path, const struct stat *status, int kind, struct FTW *walk)
+{
+	static const char prefix[] = FOLDER_CHANNEL "_";
+
+	if (kind == FTW_F && !strncmp(path + walk->base, prefix, strlen(prefix)) &&
+	    !strchr(path + walk->base, '.')) /* the others are indices */
+		largest = (uint64_t)status->st_size > largest ? (uint64_t)status->st_size : largest;
+	return 0;
+}
+
+uint64_t folder_largest_stream(const char *folder)
+{
+	largest = 0;
+	(void)nftw(folder, look_at, 16, FTW_PHYS);
+	return largest;
 }

@@ -5,8 +5,10 @@
 #define SLIPSTREAM_TOOLS_TRACE_FOLDER_H
 
 #include <stddef.h>
+#include <stdint.h>
 
-#define FOLDER_RECORDS "records" /* in the trace's folder: where the record files go */
+#define FOLDER_CHANNEL "slipstream" /* the channel, whose streams are files FOLDER_CHANNEL_N */
+#define FOLDER_RECORDS "records"    /* in the trace's folder: where the record files go */
 
 /*
  * Makes the trace's folder, `asked` or one named by the time; of a rank of several, a folder of its
@@ -17,6 +19,12 @@ char *folder_make(const char *asked);
 
 /* The private folder of the daemons, short enough for the names of their sockets. The caller frees. */
 char *folder_make_home(void);
+
+/* Bytes of the largest stream of events of a trace, wherever in the folder it lies; 0: none. */
+uint64_t folder_largest_stream(const char *folder);
+
+/* How many record files lie in a folder. */
+size_t folder_count_records(const char *folder);
 
 /* How many snapshots lie in a folder. */
 size_t folder_count_snapshots(const char *folder);

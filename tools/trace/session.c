@@ -19,6 +19,7 @@
 #include <lttng/trigger/trigger.h>
 
 #include "daemon_user.h"
+#include "folder.h"
 #include "keeper.h"
 #include "memory.h"
 #include "session_socket.h"

@@ -32,6 +32,7 @@
 
 #define SNAPSHOTS_MAX  16  /* that the daemon saves of its own accord: a disk has an end */
 #define SETTLE_MS      300 /* a snapshot that an event asks for begins within that time */
+#define EMPTY_BYTES    UINT64_C(12288) /* of a stream: a page or two are there without an event */
 #define LOG_LINES      5
 #define READER_NS      UINT64_C(3000000000) /* that a live reader has for the rest */
 #define READER_STEP_US 50000
@@ -403,6 +404,22 @@ static void say_log(struct tracer *tracer)
 		}
 }
 
+/*
+ * Where the program's LTTng does not reach the session, no part of LTTng says so. Every process that
+ * is seen begins with its definitions, which are far more than this.
+ */
+static void say_empty(const struct tracer *tracer)
+{
+	bool is_here = !tracer->options.session && (!tracer->options.url || tracer->control_port);
+
+	if (is_here && tracer->plan.mode != SESSION_SNAPSHOT &&
+	    folder_count_records(tracer->records) &&
+	    folder_largest_stream(tracer->folder) < EMPTY_BYTES)
+		command_say("the trace is empty, though the program called the driver: its LTTng "
+			    "did not reach the session in time (slipstream doctor; "
+			    "LTTNG_UST_REGISTER_TIMEOUT=0?)");
+}
+
 static void finish(struct tracer *tracer)
 {
 	_cleanup_free_ char *error_text = NULL;
@@ -420,6 +437,8 @@ static void finish(struct tracer *tracer)
 		command_say("the trace is cut short, its loss is not known: %s", error_text);
 	else
 		say_log(tracer);
+	if (!error_text && !loss.events)
+		say_empty(tracer);
 	keep_log(tracer);
 }
 
