@@ -22,7 +22,7 @@ struct json_t;
 
 struct whatif_settings {
 	unsigned int sites; /* how many sites of a process are replayed; 1 to WHATIF_SITES_MAX */
-	int64_t wake_ns;    /* longest time from the end of work to the waiting thread going on */
+	int64_t wake_ns; /* longest time from the end of work to the waiting thread going on; and from handing over to begin */
 };
 
 /* 20 sites, 50 us. */

@@ -311,12 +311,14 @@ static void resolve_one(struct graph *graph, struct device_stream *stream,
 			struct operation *operation, int64_t ns)
 {
 	const struct operation *before = youngest_resolved(stream);
+	struct span sent = operation->sent;
 	struct shift *shift;
 	int64_t low = 0, high = 0;
 
 	resolve_edges(graph, operation, ns);
 	graph->inputs.count = 0;
-	inputs_add(&graph->inputs, operation->sent, operation->even, operation->odd);
+	sent.high += graph->settings->wake_ns; /* an idle device takes a while to begin */
+	inputs_add(&graph->inputs, sent, operation->even, operation->odd);
 	inputs_add(&graph->inputs, before->done, before->even, before->even);
 	add_edges(graph, operation);
 	for (size_t i = 0; i < graph->inputs.count; i++) {

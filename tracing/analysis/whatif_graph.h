@@ -212,7 +212,10 @@ void host_done(struct graph *graph);
 /* whatif_overtake.c: threads that pass each other in a lane. */
 void overtake_submit(struct graph *graph, struct device_stream *stream,
 		     const struct host_thread *thread, const struct operation *operation);
-/* A call of the thread that began at `ns` waits for what all threads handed over. Before it is settled. */
+/*
+ * A call of the thread that began at `ns` waits for what all threads handed over, before it is settled; or
+ * its operation is ordered with theirs, on the legacy stream.
+ */
 void overtake_wait(struct graph *graph, struct host_thread *thread, int64_t ns);
 
 /* whatif_slots.c */

@@ -24,6 +24,9 @@
 #define COPY_NS          100000
 #define COPY_NS_PER_BYTE 1
 
+/* What a tracer spends on a wait, which goes with it. */
+#define TRACER_NS 20000
+
 /* How a rule waits, as far as it matters here. */
 enum manner {
 	FOR_TARGETS,
@@ -406,7 +409,7 @@ static struct shift *take_out(struct graph *graph, const struct host_thread *thr
 	return shift;
 }
 
-static struct host_call measure(struct graph *graph, const struct open_call *call)
+static struct host_call measure(struct graph *graph, const struct open_call *call, bool is_explicit)
 {
 	int64_t duration =
 		(int64_t)least((int64_t)(call->wait.call_ns & INT64_MAX), call->returned_ns);
@@ -420,10 +423,14 @@ static struct host_call measure(struct graph *graph, const struct open_call *cal
 	host.manner = manner_of(graph, call);
 	if (host.manner == FOR_ITSELF)
 		host.blocked = (struct span){blocked, blocked};
-	/* Of a copy that need not be waited for, the caller does not pay for the transfer either. */
+	/*
+	 * Of a copy that need not be waited for, the caller does not pay for the transfer either; a wait by
+	 * name goes with the whole call.
+	 */
 	host.removed = host.blocked;
-	if (call->own)
+	if (call->own || is_explicit)
 		host.removed.high = duration;
+	host.removed.high += TRACER_NS;
 	return host;
 }
 
@@ -478,7 +485,7 @@ static void settle(struct graph *graph, struct host_thread *thread)
 		forget_call(call);
 		return;
 	}
-	host = measure(graph, call);
+	host = measure(graph, call, rule && rule->class == WAIT_EXPLICIT);
 	host.unknown = host.manner == FOR_ROOM || host.manner == FOR_SOMETHING;
 	if (host.manner != FOR_ROOM && host.manner != FOR_ITSELF) {
 		if (graph->threads.count > 1 && is_wide(graph, call, &host, thread->index)) {
@@ -591,6 +598,8 @@ static void take_submit(struct graph *graph, struct host_thread *thread, int64_t
 	operation->instant = submit->operation == OPERATION_EVENT_WAIT;
 	operation->longest_ns = longest(submit);
 	overtake_submit(graph, stream, thread, operation);
+	if (stream->kind == STREAM_LEGACY && graph->callers > 1)
+		overtake_wait(graph, thread, operation->sent.low);
 	if (!same)
 		return;
 	operation->joining = call->joining;

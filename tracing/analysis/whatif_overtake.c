@@ -103,15 +103,33 @@ static void raise_horizon(const struct graph *graph, struct host_thread *thread,
 	}
 }
 
+static int64_t most_sooner(const struct graph *graph, const struct host_thread *thread)
+{
+	int64_t most = 0;
+
+	for (unsigned int slot = 0; slot < graph->slots; slot++)
+		if (graph->slot[slot].sum && even_lane(thread->shift, slot).high > most)
+			most = even_lane(thread->shift, slot).high;
+	return most;
+}
+
 void overtake_wait(struct graph *graph, struct host_thread *thread, int64_t ns)
 {
+	int64_t from = ns - most_sooner(graph, thread);
+
 	raise_horizon(graph, thread, ns);
 	for (size_t i = 0; i < graph->streams.count; i++) {
 		const struct device_stream *stream = table_at(&graph->streams, i);
+		bool in_reach = true;
 
-		for (size_t j = stream->first; j < stream->end; j++)
+		/* The youngest first: those before are out of reach, too. */
+		for (size_t j = stream->end; j-- > stream->first && in_reach;) {
+			in_reach = stream->open[j]->sent.high >= from;
 			look_at(graph, thread, stream->open[j], ns);
-		for (int j = 0; j < WHATIF_RING && stream->ring[j]; j++)
+		}
+		for (int j = 0; j < WHATIF_RING && stream->ring[j] && in_reach; j++) {
+			in_reach = stream->ring[j]->sent.high >= from;
 			look_at(graph, thread, stream->ring[j], ns);
+		}
 	}
 }

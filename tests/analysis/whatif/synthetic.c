@@ -60,6 +60,7 @@ static struct action make_action(enum action_kind kind, uint32_t stream, int64_t
 		.site = (uint32_t)between(1, SYNTHETIC_SITES - 1),
 		.own_ns = between(3000, 20000),
 		.wake_ns = between(0, 40000),
+		.start_ns = between(0, 30000),
 	};
 
 	if (kind == ACTION_WORK)
@@ -386,8 +387,8 @@ static void act_copy(struct simulation *simulation, unsigned int thread,
 	uint64_t number;
 
 	/* The events come in another order than things happen: `wait` first. */
-	done = submit(simulation, thread, OPERATION_COPY, action->stream, begin, action->work_ns,
-		      begin, 0);
+	done = submit(simulation, thread, OPERATION_COPY, action->stream, begin + action->start_ns,
+		      action->work_ns, begin, 0);
 	number = simulation->stream[action->stream].submitted;
 	if (action->kind == ACTION_COPY_BACK)
 		until = done;
@@ -421,8 +422,9 @@ static void act(struct simulation *simulation, unsigned int thread, const struct
 		*now += action->work_ns;
 		break;
 	case ACTION_LAUNCH:
-		submit(simulation, thread, OPERATION_KERNEL, action->stream, *now, action->work_ns,
-		       *now + action->own_ns, action->own_ns);
+		submit(simulation, thread, OPERATION_KERNEL, action->stream,
+		       *now + action->start_ns, action->work_ns, *now + action->own_ns,
+		       action->own_ns);
 		learn(&stream->handed_over, *now + action->own_ns, stream->submitted);
 		*now += action->own_ns;
 		break;

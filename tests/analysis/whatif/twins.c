@@ -206,9 +206,9 @@ int main(int argc, char **argv)
 	for (unsigned int i = 0; i < twin.rounds; i++)
 		round(&twin, i);
 	CHECK(cu.cuCtxSynchronize());
-	printf("%lld\n", (long long)(now() - begin));
 	if (twin.fixed && round == round_free)
 		for (unsigned int i = 0; i < twin.rounds; i++)
 			CHECK(cu.cuMemFree(twin.scratch[i]));
+	printf("%lld\n", (long long)(now() - begin));
 	return 0;
 }

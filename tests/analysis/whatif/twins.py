@@ -1,0 +1,153 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""What-if against the truth: the naive form of a twin is traced at level full, the wait is then really taken out, and the difference of the
+two times must lie in the interval that was told for that wait, which must be at most 30 % wide.
+
+    twins.py --tool SLIPSTREAM --twins PROGRAM [--driver FOLDER] [--user LIBRARY] [--rounds N] [--kernel US] [--host US] [--pairs N] NAME...
+
+NAME: free, pageable, context (twins.c). Both forms run traced, by turns, so that what tracing costs is in both. Each measures its own loop.
+One line a twin. What the runs of one form differ among themselves is the precision of the measured saving; it is printed, and a median outside
+the interval by less than that is no proof against it. A machine too busy to tell is tried again, then skipped (77).
+"""
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+
+# Twin: function, rule whose wait is missing in the fixed form.
+WAITS = {
+    "free": ("cuMemFree", "round_free"),
+    "pageable": ("cuMemcpyHtoD", "round_pageable"),
+    "context": ("cuCtxSynchronize", "round_context"),
+}
+WIDEST = 0.30   # of the measured saving
+NOISIEST = 0.10  # of it: more than that between runs of one form tells nothing
+ATTEMPTS = 4
+
+
+class Failed(Exception):
+    pass
+
+
+def environment(base):
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("SLIPSTREAM_", "SIMCUDA_", "LTTNG_"))
+             and name not in ("LD_PRELOAD", "ASAN_OPTIONS")}
+    return {**clean, "TMPDIR": base}
+
+
+def traced(options, base, name, form, number):
+    """(ns of the loop, folder of the trace)"""
+    folder = os.path.join(base, f"{name}-{form}-{number}")
+    driver = ["--driver", options.driver] if options.driver else []
+    command = [options.tool, "trace", "--level", "full", *driver, "--folder", folder, "--output", os.devnull, "--", options.twins, name, form,
+               str(options.rounds), str(options.kernel), str(options.host)]
+    done = subprocess.run(command, env=environment(base), capture_output=True, text=True, check=False, timeout=120)
+    if done.returncode == 77:
+        print(f"skip  {name}: {done.stderr.strip()}")
+        sys.exit(77)
+    if done.returncode:
+        raise Failed(f"{' '.join(command)}: {done.returncode}: {done.stderr[-800:]}")
+    if " lost" in done.stderr:
+        raise Failed(f"{name}: {done.stderr.strip()}")
+    return int(done.stdout), folder
+
+
+def told(options, base, name, folder):
+    """The row of the wait, and that of its process."""
+    path = os.path.join(base, "report.json")
+    done = subprocess.run([options.tool, "report", "--what-if", "--json", path, "--output", os.devnull, folder], env=environment(base),
+                          capture_output=True, text=True, check=False, timeout=60)
+    if done.returncode:
+        raise Failed(f"report {folder}: {done.returncode}: {done.stderr[-800:]}")
+    with open(path, encoding="utf-8") as stream:
+        what_if = json.load(stream)["what_if"]
+    if what_if["why_none"]:
+        raise Failed(f"{name}: no numbers: {what_if['why_none']}")
+    function, place = WAITS[name]
+    rows = [row for row in what_if["sites"] if row["function"].startswith(function) and place in row["where"]]
+    if len(rows) != 1 or rows[0]["count"] != options.rounds:
+        raise Failed(f"{name}: not one row with {options.rounds} waits of {function} in {place}: {what_if['sites']}")
+    return rows[0], what_if["processes"][0]
+
+
+def attempt(options, base, name):
+    """(line, verdict): True, False, or None where the runs differ too much to tell."""
+    times = {"naive": [], "fixed": []}
+    folders = []
+    for number in range(options.pairs):
+        for form in ("naive", "fixed") if number % 2 else ("fixed", "naive"):
+            ns, folder = traced(options, base, name, form, number)
+            times[form].append(ns)
+            if form == "naive":
+                folders.append(folder)
+            else:
+                shutil.rmtree(folder)
+    # The least disturbed run of each form.
+    naive, fixed = min(times["naive"]), min(times["fixed"])
+    row, process = told(options, base, name, folders[times["naive"].index(naive)])
+    for folder in folders:
+        shutil.rmtree(folder)
+    saved = naive - fixed
+    spread = sum(statistics.median(values) - min(values) for values in times.values())
+    low, high = row["saving_low_ns"], row["saving_high_ns"]
+    outside = max(low - saved, saved - high, 0)
+    width = (high - low) / saved if saved > 0 else float("inf")
+    line = (f"{name}: {options.rounds} rounds, naive {naive / 1e6:.3f} ms, fixed {fixed / 1e6:.3f} ms, saved "
+            f"{saved / 1e6:.3f} ms, told {low / 1e6:.3f} to {high / 1e6:.3f} ms ({width * 100:.1f} % wide), "
+            + (f"outside by {outside / 1e6:.3f} ms" if outside else "inside") + f", runs differ by {spread / 1e6:.3f} ms, baseline off by "
+            f"{process['unexplained_ns'] / 1e6:.3f} ms, {process['contradictions']} contradictions")
+    if width <= WIDEST and outside == 0:
+        return line, True
+    if spread > NOISIEST * max(saved, 1):
+        return line, None
+    return line, width <= WIDEST and outside <= spread
+
+
+def judge(options, name):
+    verdict = None
+    for _ in range(ATTEMPTS):
+        base = tempfile.mkdtemp(prefix="slip-", dir=options.out)
+        try:
+            line, verdict = attempt(options, base, name)
+        except (Failed, subprocess.TimeoutExpired) as error:
+            line, verdict = f"{name}: {error}", False
+        finally:
+            shutil.rmtree(base, ignore_errors=True)
+        print({True: "ok    ", False: "FAIL  ", None: "noisy "}[verdict] + line, flush=True)
+        if verdict is not None:
+            break
+    return verdict
+
+
+def parse(arguments=None):
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--tool", required=True)
+    parser.add_argument("--twins", required=True)
+    parser.add_argument("--driver")
+    parser.add_argument("--out", default=None)
+    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--kernel", type=int, default=20000)
+    parser.add_argument("--host", type=int, default=12000)
+    parser.add_argument("--pairs", type=int, default=3)
+    parser.add_argument("names", nargs="+", choices=sorted(WAITS))
+    return parser.parse_args(arguments)
+
+
+def main(arguments=None):
+    options = parse(arguments)
+    for tool in ("lttng-sessiond", "babeltrace2"):
+        if not shutil.which(tool):
+            print(f"skip  no {tool} here")
+            return 77
+    verdicts = [judge(options, name) for name in options.names]
+    if False in verdicts:
+        return 1
+    return 77 if None in verdicts else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
