@@ -52,7 +52,7 @@ static int64_t parse_number(const char *option, const char *text)
 	errno = 0;
 	value = strtoull(text, &end, 10);
 	if (errno || *end || end == text || text[0] < '0' || text[0] > '9' || value > UINT32_MAX)
-		command_fail(command_usage_status, "%s needs a number, not %s", option, text);
+		command_fail(command_usage_status, "--%s needs a number, not %s", option, text);
 	return (int64_t)value;
 }
 
@@ -91,20 +91,17 @@ static struct report_time parse_time(const char *option, const char *text)
 
 	if (!report_time_parse(text, &time))
 		command_fail(command_usage_status,
-			     "%s needs a time as 250ms, or a share as 10%%, not %s", option, text);
+			     "--%s needs a time as 250ms, or a share as 10%%, not %s", option,
+			     text);
 	return time;
 }
 
-/* The option's name with its dashes; NULL: not ours. */
+/* NULL: not ours. */
 static const char *name_of(int key)
 {
-	static char name[32];
-
 	for (const struct argp_option *option = options; option->name || option->doc; option++)
-		if (option->key == key && option->name) {
-			(void)snprintf(name, sizeof(name), "--%s", option->name);
-			return name;
-		}
+		if (option->key == key && option->name)
+			return option->name;
 	return NULL;
 }
 
@@ -151,7 +148,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 		return ARGP_ERR_UNKNOWN;
 	}
 	if (!select->trace_option)
-		select->trace_option = memory_copy(name);
+		select->trace_option = name;
 	return 0;
 }
 

@@ -27,7 +27,7 @@ struct report_select {
 	bool what_if, waits;
 	bool records; /* the record files, even of a folder that has a trace */
 
-	const char *trace_option; /* one that needs a trace, as "--rank"; NULL: none was given */
+	const char *trace_option; /* one that needs a trace, as "rank"; NULL: none was given */
 };
 
 /* argp with struct report_select as its input. */
