@@ -18,7 +18,7 @@ function drawCards() {
 		card(sums.implicit.count ? "implicit" : "good", "Blocked without asking", duration(sums.implicit.blocked), waitsText(sums.implicit)),
 		card("explicit", "Blocked on request", duration(sums.explicit.blocked), waitsText(sums.explicit)),
 	];
-	if (sums.own.count) cards.push(card("", "Slow by the calls' own work", duration(sums.own.blocked), plural(sums.own.count, "call")));
+	if (sums.own.count) cards.push(card("", "Slow calls", duration(sums.own.blocked), `${plural(sums.own.count, "call")} whose own work took long`));
 	if (sums.allowed.count) cards.push(card("", "In allowed scopes", duration(sums.allowed.blocked), waitsText(sums.allowed)));
 	if (sums.device.count) cards.push(card("device", "Device serialized", count(sums.device.count), sums.device.count === 1 ? "time" : "times"));
 	if (sums.unknown.count) cards.push(card("warn", "Rule not known", duration(sums.unknown.blocked), waitsText(sums.unknown)));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* The timeline's rows: which there are, in which order and how high. Times are ns since the page's beginning. */
 const LENGTH = Math.max(page.length_ns, 1000);
-const LANES = 3; /* of operations in one stream's row */
+const LANES = 3; /* of operations in one stream's row, at most */
 const narrow = window.matchMedia("(max-width: 700px)");
 
 const waitsOfThread = page.threads.map(() => []);
@@ -13,16 +13,18 @@ const waitEnd = (wait) => wait[WAIT.begin] + Math.max(wait[WAIT.call], 1);
 
 /* What a stream's row shows: operations (level full), and what waits say about it. */
 const operationsOfStream = page.streams.map(() => []);
+const lanesOfStream = page.streams.map(() => 1);
 for (const [stream, begin, end, text] of page.operations) operationsOfStream[stream].push({begin, end: Math.max(end, begin + 1), text, lane: 0});
-for (const list of operationsOfStream) {
+operationsOfStream.forEach((list, stream) => {
 	const ends = new Array(LANES).fill(-1);
 	for (const operation of list) {
 		let lane = ends.findIndex((end) => end <= operation.begin);
 		if (lane < 0) lane = ends.indexOf(Math.min(...ends));
 		ends[lane] = Math.max(ends[lane], operation.end);
 		operation.lane = lane;
+		lanesOfStream[stream] = Math.max(lanesOfStream[stream], lane + 1);
 	}
-}
+});
 const busyOfStream = page.streams.map(() => []);
 for (const index of waitsByTime) {
 	const target = page.waits[index][WAIT.target];

@@ -131,6 +131,7 @@ function paintBox(context, x, wide, top, height, label) {
 	if (wide > 44 && height >= 12 && label) {
 		const shown = fitText(context, label, wide - 10);
 		context.fillStyle = textOn(context.fillStyle);
+		context.globalAlpha = 1;
 		if (shown) context.fillText(shown, x + 5, top + height / 2 + .5);
 	}
 }
@@ -180,13 +181,13 @@ function drawThread(context, width, row, top) {
 }
 
 function drawOperations(context, width, row, top) {
-	const bar = barOf(row), high = bar.height / LANES;
+	const bar = barOf(row), high = bar.height / lanesOfStream[row.index];
 	for (const operation of operationsOfStream[row.index]) {
 		if (operation.end < view.begin || operation.begin > view.end) continue;
 		const x = Math.max(xOf(operation.begin, width), gutter() - 2), wide = Math.min(xOf(operation.end, width), width + 2) - x;
-		context.globalAlpha = .75;
+		context.globalAlpha = .85;
 		context.fillStyle = colours["--busy"];
-		context.fillRect(x, bar.top - top + operation.lane * high, Math.max(wide - .5, .75), high - 1);
+		paintBox(context, x, Math.max(wide - .5, .75), bar.top - top + operation.lane * high, high - 1, page.texts[operation.text]);
 	}
 	context.globalAlpha = 1;
 }
@@ -201,7 +202,7 @@ function drawBusy(context, width, row, top) {
 		const x = Math.max(xOf(wait[WAIT.begin], width), gutter() - 2), wide = Math.min(xOf(end, width), width + 2) - x;
 		context.globalAlpha = waitPasses(wait) ? (busy.wait === view.selected ? .9 : .55) : .1;
 		context.fillStyle = colours[full ? "--shade" : "--busy"];
-		paintBox(context, x, wide, bar.top - top, bar.height, page.texts[busy.text]);
+		paintBox(context, x, wide, bar.top - top, bar.height, full ? "" : page.texts[busy.text]);
 	}
 	context.globalAlpha = 1;
 }
