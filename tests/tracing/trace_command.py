@@ -330,6 +330,26 @@ class Ways(Traced):
         self.assert_complete(errors)
         self.assert_nothing_left()
 
+    def test_live_report(self):
+        """slipstream report at the address counts what the processes counted."""
+        process = self.start("--live", steps=["await:" + self.path("first"), "waits:30", "sleep:1500"])
+        address = LIVE.match(process.stderr.readline())[1]
+        reader = subprocess.Popen([TOOL, "report", address, "--json", self.path("live.json"), "--output", "/dev/null"], stderr=subprocess.PIPE,
+                                  text=True)
+        try:
+            wait_until(lambda: is_connected(int(re.search(r":(\d+)/", address)[1])) or reader.poll() is not None, what="the report's connection")
+            open(self.path("first"), "w").close()
+            self.finish(process, 0)
+            _, complaints = reader.communicate(timeout=30)
+        finally:
+            reader.kill()
+            reader.wait()
+        if "is not part of this build" in complaints:
+            self.skipTest("this build has no analysis")
+        self.assertEqual(reader.returncode, 0, complaints)
+        with open(self.path("live.json")) as file:
+            self.assertEqual(sum(sync["count"] for sync in json.load(file)["syncs"]), self.counted())
+
     def test_ranks_through_a_relay_daemon(self):
         """Four processes as a launcher starts them, each with a tracer of its own, into one folder."""
         script = 'for rank in 0 1 2 3; do RANK=$rank "$@" --folder "$0" --json "$0-$rank.json" -- %s waits:1$rank & done; wait' % PROGRAM

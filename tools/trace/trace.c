@@ -18,6 +18,7 @@
 #include <sys/wait.h>
 
 #include "command.h"
+#include "daemon_log.h"
 #include "daemon_user.h"
 #include "folder.h"
 #include "keeper.h"
@@ -33,10 +34,8 @@
 #define SNAPSHOTS_MAX  16  /* that the daemon saves of its own accord: a disk has an end */
 #define SETTLE_MS      300 /* a snapshot that an event asks for begins within that time */
 #define EMPTY_BYTES    UINT64_C(12288) /* of a stream: a page or two are there without an event */
-#define LOG_LINES      5
 #define READER_NS      UINT64_C(3000000000) /* that a live reader has for the rest */
 #define READER_STEP_US 50000
-#define LOG_LINE       512 /* bytes; longer ones are cut */
 
 struct tracer {
 	struct trace_options options;
@@ -95,58 +94,6 @@ static void plan_relayd(struct tracer *tracer)
 	tracer->options.url = memory_format("net://127.0.0.1:%d:%d", ports[0], ports[1]);
 }
 
-/*
- * The daemons write into their own folder, since that of the trace may be full. It goes with them;
- * what they wrote is read through the descriptor that we hold.
- */
-static void open_log(struct tracer *tracer)
-{
-	tracer->daemons.log = memory_format("%s/log", tracer->home);
-	tracer->log = fopen(tracer->daemons.log, "w+e");
-	if (!tracer->log)
-		command_fail(EXIT_RUN, "cannot make %s: %s", tracer->daemons.log, strerror(errno));
-}
-
-static bool next_line(struct tracer *tracer, char line[LOG_LINE])
-{
-	if (!tracer->log || !fgets(line, LOG_LINE, tracer->log))
-		return false;
-	line[strcspn(line, "\n")] = '\0';
-	return true;
-}
-
-/* Its last lines, for a failure that it may explain. */
-static void show_log(struct tracer *tracer)
-{
-	char lines[LOG_LINES][LOG_LINE];
-	size_t count = 0;
-
-	if (tracer->log)
-		rewind(tracer->log);
-	while (next_line(tracer, lines[count % LOG_LINES]))
-		count++;
-	for (size_t i = count > LOG_LINES ? count - LOG_LINES : 0; i < count; i++)
-		command_say("lttng: %s", lines[i % LOG_LINES]);
-}
-
-/* Kept beside the trace if there is anything in it. */
-static void keep_log(struct tracer *tracer)
-{
-	_cleanup_free_ char *path = memory_format("%s/lttng.log", tracer->folder);
-	_cleanup_fclose_ FILE *copy = NULL;
-	char line[LOG_LINE];
-
-	if (tracer->log)
-		rewind(tracer->log);
-	while (next_line(tracer, line)) {
-		if (!copy)
-			copy = fopen(path, "we");
-		if (!copy)
-			return;
-		(void)fprintf(copy, "%s\n", line);
-	}
-}
-
 static void end_daemons(struct tracer *tracer)
 {
 	session_end(tracer->session);
@@ -159,7 +106,7 @@ static void end_daemons(struct tracer *tracer)
 static void fail_start(struct tracer *tracer, const char *why)
 {
 	end_daemons(tracer);
-	show_log(tracer);
+	daemon_log_show(tracer->log);
 	command_fail(EXIT_RUN, "%s", why);
 }
 
@@ -179,7 +126,8 @@ static void start_private(struct tracer *tracer)
 	}
 	tracer->home = folder_make_home();
 	tracer->daemons.home = tracer->home;
-	open_log(tracer);
+	tracer->daemons.log = memory_format("%s/log", tracer->home);
+	tracer->log = daemon_log_open(tracer->daemons.log);
 	tracer->daemons.sessiond = tracer->parts.sessiond;
 	tracer->daemons.preload = user;
 	tracer->daemons.timeout_s = options->timeout_s;
@@ -389,21 +337,6 @@ static void say_loss(const struct tracer *tracer, const struct session_loss *los
 			    (unsigned long long)loss->packets);
 }
 
-/* Errors of the daemons that no call tells: a full disk is one. */
-static void say_log(struct tracer *tracer)
-{
-	char line[LOG_LINE];
-
-	if (tracer->log)
-		rewind(tracer->log);
-	while (next_line(tracer, line))
-		if (strcasestr(line, "error")) {
-			command_say("part of the trace may be lost, how much is not known: %s",
-				    line);
-			return;
-		}
-}
-
 /*
  * Where the program's LTTng does not reach the session, no part of LTTng says so. Every process that
  * is seen begins with its definitions, which are far more than this.
@@ -436,10 +369,10 @@ static void finish(struct tracer *tracer)
 	if (error_text)
 		command_say("the trace is cut short, its loss is not known: %s", error_text);
 	else
-		say_log(tracer);
+		daemon_log_say_error(tracer->log);
 	if (!error_text && !loss.events)
 		say_empty(tracer);
-	keep_log(tracer);
+	daemon_log_keep(tracer->log, tracer->folder);
 }
 
 static void say_place(const struct tracer *tracer)
