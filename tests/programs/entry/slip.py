@@ -10,24 +10,30 @@ HEADER, PAD, STRING, FUNCTION, RULE, COUNTERS, THUNKS, CANDIDATE, WAIT, WAITED_F
 NOTES = {1: "unwrapped", 2: "table", 3: "second", 4: "pass", 5: "lost", 6: "python", 7: "error", 8: "config", 9: "missing", 10: "untimed"}
 
 
+def records(path):
+    """Kind and bytes of each record of a file."""
+    with open(path, "rb") as stream:
+        data = stream.read()
+    at = 0
+    while at + 8 <= len(data):
+        kind, size = struct.unpack_from("<II", data, at)
+        if kind == 0:
+            at = (at // SEGMENT + 1) * SEGMENT
+            continue
+        assert size >= 8 and size % 8 == 0 and at % SEGMENT + size <= SEGMENT, f"{path}: bad record at {at}"
+        yield kind, data[at:at + size]
+        at += size
+
+
 class Process:
     """One file."""
 
     def __init__(self, path):
-        with open(path, "rb") as stream:
-            data = stream.read()
         self.path = path
         self.strings, functions, counters, notes = {0: ""}, {}, [], []
         rules, candidates, waits, waited_for = {}, {}, {}, []
         self.header = None
-        at = 0
-        while at + 8 <= len(data):
-            kind, size = struct.unpack_from("<II", data, at)
-            if kind == 0:
-                at = (at // SEGMENT + 1) * SEGMENT
-                continue
-            assert size >= 8 and size % 8 == 0 and at % SEGMENT + size <= SEGMENT, f"{path}: bad record at {at}"
-            body = data[at:at + size]
+        for kind, body in records(path):
             if kind == HEADER:
                 names = ("magic version header_size catalogue start_ns end_ns pid parent_pid state forked exe command shim_version config "
                          "driver driver_version dropped").split()
@@ -55,7 +61,6 @@ class Process:
             elif kind == NOTE:
                 code, text, count = struct.unpack_from("<IIQ", body, 8)
                 notes.append((code, text, count))
-            at += size
         assert self.header, f"{path}: no header"
         self.functions = {self.strings[name]: (number, flags, handed) for number, (name, flags, handed) in functions.items()}
         self.counts = {}

@@ -394,6 +394,23 @@ static void test_another_context_in_a_row(void **state)
 	assert_ptr_not_equal(launch.stream, first);
 }
 
+/* A row that begins in another context takes the legacy launches of the one before out of memory. */
+static void test_another_context_in_a_row_elsewhere(void **state)
+{
+	struct launch_ready ready;
+	uint64_t now;
+
+	world_launch(LEGACY, KERNEL(0));
+	world_launch(N, KERNEL(0));
+	now = launch_in_a_row(LEGACY, 1000, 20);
+	world_context = 2;
+	state_launch_end_row();
+	launch_in_a_row(N, now, 20);
+	assert_true(untimed);
+	assert_false(
+		state_launch_remembered(NUMBER, LEGACY, (CUfunction)(uintptr_t)KERNEL(0), &ready));
+}
+
 static void test_another_context(void **state)
 {
 	world_launch(LEGACY, KERNEL(0));
@@ -801,6 +818,7 @@ int main(void)
 		cmocka_unit_test_setup(test_blocking_with_new_legacy_work, begin),
 		cmocka_unit_test_setup(test_per_thread_and_unseen, begin),
 		cmocka_unit_test_setup(test_handles_that_come_back, begin),
+		cmocka_unit_test_setup(test_another_context_in_a_row_elsewhere, begin),
 		cmocka_unit_test_setup(test_another_context, begin),
 		cmocka_unit_test_setup(test_late_concludes_nothing, begin),
 		cmocka_unit_test_setup(test_remembered_counts_calls, begin),
