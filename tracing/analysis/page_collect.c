@@ -11,6 +11,8 @@
 #define OTHER_TID    UINT32_MAX
 /* What began longer before the first event is cut. */
 #define EARLIER_MAX_NS INT64_C(3600000000000)
+/* 146 years: no trace is longer, and sums of two such times fit. */
+#define TIME_MAX_NS (INT64_MAX / 2)
 
 void page_collection_begin(struct page_collection *collection)
 {
@@ -106,6 +108,18 @@ void page_heap_sort(struct page_heap *heap, int (*compare)(const void *left, con
 
 /* ---- bins of time ---- */
 
+/* From the beginning; times of a damaged trace may be too far apart for 64 bits. */
+static int64_t since(const struct page_collection *collection, int64_t ns)
+{
+	int64_t distance;
+
+	if (ns <= collection->begin_ns)
+		return 0;
+	if (__builtin_sub_overflow(ns, collection->begin_ns, &distance) || distance > TIME_MAX_NS)
+		return TIME_MAX_NS;
+	return distance;
+}
+
 static void halve_bins(struct page_collection *collection)
 {
 	for (size_t i = 0; i < collection->threads.count; i++) {
@@ -127,11 +141,13 @@ static void begin_earlier(struct page_collection *collection, int64_t begin_ns)
 {
 	int64_t missing, bins;
 
-	if (begin_ns >= collection->begin_ns || begin_ns < collection->begin_ns - EARLIER_MAX_NS)
+	if (begin_ns >= collection->begin_ns ||
+	    __builtin_sub_overflow(collection->begin_ns, begin_ns, &missing) ||
+	    missing > EARLIER_MAX_NS)
 		return;
-	missing = collection->begin_ns - begin_ns;
 	while (missing > collection->bin_ns * (PAGE_BINS / 2) ||
-	       (collection->end_ns - begin_ns) / collection->bin_ns >= PAGE_BINS - 1)
+	       (since(collection, collection->end_ns) + missing) / collection->bin_ns >=
+		       PAGE_BINS - 1)
 		halve_bins(collection);
 	bins = (missing + collection->bin_ns - 1) / collection->bin_ns;
 	collection->begin_ns -= bins * collection->bin_ns;
@@ -148,10 +164,8 @@ static void begin_earlier(struct page_collection *collection, int64_t begin_ns)
 static void add_to_bins(struct page_collection *collection, struct page_thread *thread,
 			size_t class, int64_t begin_ns, int64_t end_ns)
 {
-	int64_t begin = begin_ns - collection->begin_ns, end = end_ns - collection->begin_ns;
+	int64_t begin = since(collection, begin_ns), end = since(collection, end_ns);
 
-	if (begin < 0)
-		begin = 0;
 	if (end <= begin)
 		return;
 	while ((end - 1) / collection->bin_ns >= PAGE_BINS)
@@ -274,7 +288,7 @@ static void take_wait(struct page_collection *collection, const struct model *mo
 	add_to_bins(collection, thread, is_explicit, kept.begin_ns, event->ns);
 	if (kept.begin_ns < collection->begin_ns) { /* began before the trace did */
 		kept.begin_ns = collection->begin_ns;
-		kept.call_ns = (uint64_t)(event->ns - kept.begin_ns);
+		kept.call_ns = (uint64_t)event->ns - (uint64_t)kept.begin_ns;
 	}
 	heap_offer(is_explicit ? &collection->explicit : &collection->implicit, &kept, kept.rank);
 }
@@ -322,7 +336,7 @@ static void take_completed(struct page_collection *collection, const struct anal
 			break;
 		operation->end_ns =
 			event->ns > operation->begin_ns ? event->ns : operation->begin_ns;
-		operation->rank = (uint64_t)(operation->end_ns - operation->begin_ns);
+		operation->rank = (uint64_t)operation->end_ns - (uint64_t)operation->begin_ns;
 		heap_offer(&collection->operations, operation, operation->rank);
 		stream->first = (stream->first + 1) % PAGE_IN_FLIGHT;
 		stream->count--;
@@ -331,7 +345,7 @@ static void take_completed(struct page_collection *collection, const struct anal
 
 void page_begin_with_processes(struct page_collection *collection, const struct model *model)
 {
-	int64_t recorded_ns = collection->end_ns - collection->begin_ns;
+	int64_t recorded_ns = since(collection, collection->end_ns);
 
 	for (uint32_t i = 0; collection->is_begun && i < model_process_count(model); i++) {
 		const struct trace_def_process *process = model_process_definition(model, i);

@@ -124,7 +124,7 @@ static struct timeline_thread *call_of(struct timeline *timeline,
 				       struct timeline_call *ret_call)
 {
 	const struct model_process *process = model_process(timeline->model, event->process);
-	int64_t since_origin = event->ns - timeline->drawing.file.origin_ns;
+	int64_t since_origin;
 	struct timeline_thread *thread = timeline_thread(&timeline->drawing.tracks, event->process,
 							 process ? process->pid : 0, event->thread);
 
@@ -132,7 +132,8 @@ static struct timeline_thread *call_of(struct timeline *timeline,
 	if (!thread)
 		return NULL;
 	ret_call->track = thread->track;
-	if (since_origin < 0)
+	if (__builtin_sub_overflow(event->ns, timeline->drawing.file.origin_ns, &since_origin) ||
+	    since_origin < 0)
 		since_origin = 0;
 	if (call_ns < 1)
 		call_ns = 1;
