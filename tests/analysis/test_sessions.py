@@ -59,6 +59,7 @@ class Sessions(Case):
     def compare(self, trace):
         of_trace = self.report_json(trace)[0]
         of_records = self.report_json(self.path("out"))[0]
+        self.assertEqual((of_trace["trace"]["discarded_events"], of_trace["trace"]["discarded_packets"]), (0, 0))
         self.assertGreater(len(of_records["syncs"]), 3)
         self.assertEqual(pieces(of_trace), pieces(of_records))
         self.assertLess(abs(of_trace["wall_ns"] - of_records["wall_ns"]), 10**9)
@@ -87,7 +88,7 @@ class Sessions(Case):
         self.assertEqual(len(report["processes"]), 3)
 
     def test_per_process_buffers(self):
-        trace = self.daemon.session(channel=("--buffers-pid",))
+        trace = self.daemon.session(channel=("--buffers-pid", "--subbuf-size=512K", "--num-subbuf=8"))
         self.demo()
         trace.stop()
         self.compare(trace.folder)
