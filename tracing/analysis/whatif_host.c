@@ -419,7 +419,8 @@ static struct host_call measure(struct graph *graph, const struct open_call *cal
 
 	host.own = duration - blocked;
 	host.blocked = (struct span){most(0, blocked - error), least(duration, blocked + error)};
-	host.slack = host.own + error + graph->settings->wake_ns;
+	/* Who sleeps long wakes up late. */
+	host.slack = host.own + error + graph->settings->wake_ns + blocked / 100;
 	host.manner = manner_of(graph, call);
 	if (host.manner == FOR_ITSELF)
 		host.blocked = (struct span){blocked, blocked};
