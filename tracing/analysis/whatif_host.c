@@ -305,8 +305,8 @@ static void draw_conclusion(struct graph *graph, struct host_call *host)
 	struct operation *only = NULL;
 	int64_t from = host->end - host->slack;
 
-	/* What its own operation took longer than when idle may be a late wake-up. */
-	if (host->blocked.low <= (host->own_done ? graph->settings->wake_ns : 0) ||
+	/* What its own operation took longer than when idle may be a late start and a late wake-up. */
+	if (host->blocked.low <= (host->own_done ? 2 * graph->settings->wake_ns : 0) ||
 	    host->meanwhile || host->unknown)
 		return;
 	for (size_t i = 0; i < host->target_count; i++) {
