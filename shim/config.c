@@ -42,7 +42,8 @@ static const struct option {
 /*
  * Settings of other parts, in the same environment: what mode `fix` will have, and the tool's own.
  */
-static const char *const others[] = {"SLIPSTREAM_FIX", "SLIPSTREAM_RELAX", "SLIPSTREAM_LIBRARY"};
+static const char *const others[] = {"SLIPSTREAM_FIX", "SLIPSTREAM_RELAX", "SLIPSTREAM_LIBRARY",
+				     "SLIPSTREAM_STREAM_TO"};
 
 const char *config_problem(unsigned int index)
 {
