@@ -356,6 +356,7 @@ class Ways(Traced):
         result = self.trace("--relayd", program="/bin/sh", steps=["-c", script, self.path("each"), TOOL, "trace", "--driver", SIMCUDA, "--output",
                                                                   "/dev/null"])
         self.assertEqual(result.stderr.count("the trace is with net://127.0.0.1:"), 4, result.stderr)
+        self.assertTrue(all(line.startswith("slipstream trace: the trace is ") for line in result.stderr.splitlines()), result.stderr)
         trace = read_trace(self.folder)
         ranks = {event.vpid: event.fields["rank"] for event in trace.events if event.name == "def_process"}
         self.assertEqual(sorted(ranks.values()), [0, 1, 2, 3])
