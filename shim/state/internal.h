@@ -150,10 +150,13 @@ void stream_clear(void);
 /*
  * How many operations the stream was given. Two counters, each only growing, so the sum may lag behind what is true at the end of this
  * call, but never behind what was true at its beginning: what is counted is in the driver's hands.
+ * `launched` first: order_number() looks at them the other way round, so no sum without its operation reaches that one's number.
  */
 static inline uint64_t stream_submitted(const struct state_stream *stream)
 {
-	return STATE_LOAD(&stream->launched) + STATE_LOAD(&stream->submitted);
+	uint64_t launched = __atomic_load_n(&stream->launched, __ATOMIC_ACQUIRE);
+
+	return launched + STATE_LOAD(&stream->submitted);
 }
 
 static inline bool stream_is_pending(const struct state_stream *stream)

@@ -52,7 +52,12 @@
 /* Below it no queue is full: what the rule queue-full asks for (rules.yaml, BACKLOG). */
 #define LAUNCH_SHORT_QUEUE 500
 #define LAUNCH_MEMOS       32 /* a power of two */
-#define LAUNCH_PAGE        4096
+/* As large as a page can be, since whole pages are wiped. */
+#if defined(__x86_64__)
+#define LAUNCH_PAGE 4096
+#else
+#define LAUNCH_PAGE 65536
+#endif
 
 enum launch_watch { LAUNCH_ALWAYS, LAUNCH_TURN };
 

@@ -223,8 +223,9 @@ uint64_t order_number(struct state_stream *stream, uint64_t youngest)
 
 	STATE_STORE(&stream->youngest, youngest);
 	/* Pairs with the clearing of the bits, which looks at the number afterwards. */
-	number = __atomic_add_fetch(&stream->submitted, 1, __ATOMIC_SEQ_CST) +
-		 STATE_LOAD(&stream->launched);
+	number = __atomic_add_fetch(&stream->submitted, 1, __ATOMIC_SEQ_CST);
+	/* Afterwards, as stream_submitted() relies on. */
+	number += STATE_LOAD(&stream->launched);
 	pending_list(stream);
 	return number;
 }
