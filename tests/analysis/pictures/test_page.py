@@ -26,16 +26,16 @@ class Pages:
     def __init__(self, program, folder, browser):
         self.program, self.folder, self.browser, self.number = program, folder, browser, 0
 
-    def draw(self, trace):
+    def draw(self, trace, *more):
         self.number += 1
         path, out = os.path.join(self.folder, "trace"), os.path.join(self.folder, f"page{self.number}.html")
         trace.write(path)
-        subprocess.run([self.program, path, "html=" + out], check=True, timeout=50, stdout=subprocess.DEVNULL)
+        subprocess.run([self.program, path, "html=" + out, *more], check=True, timeout=50, stdout=subprocess.DEVNULL)
         return out
 
-    def open(self, trace):
+    def open(self, trace, *more):
         """Draws the page and opens it; it must be silent and ask for nothing but itself."""
-        path = self.draw(trace)
+        path = self.draw(trace, *more)
         self.browser.problems.clear()
         self.browser.requests.clear()
         self.browser.open("file://" + path)
@@ -122,6 +122,20 @@ def test_table(pages):
     pages.press("#filter-reset")
     pages.browser.run("new Promise((done) => setTimeout(done, 50))")
     expect("all again", sum(int(text) for text in pages.texts("#table-body tr.entry td:nth-child(3)")), 76)
+    pages.silent(path)
+
+
+def test_savings(pages):
+    """What-if's intervals are a column, ranked by it, and only there where there are some."""
+    trace = traces.Trace()
+    traces.small(trace)
+    pages.open(trace)
+    expect("no column", "saving" in pages.browser.run("[...document.querySelectorAll('[data-sort]')].map((one) => one.dataset.sort)"), False)
+    path = pages.open(trace, "savings")
+    expect("by rule", list(zip(pages.texts("#table-body .name b"), pages.texts("#table-body tr.entry td:last-child"))), [("pageable-h2d", "12.0 \u00b5s"), ("stream-synchronize", "-")])
+    expect("ranked by it", pages.browser.run("document.querySelector('[data-sort=saving]').closest('th').getAttribute('aria-sort')"), "descending")
+    pages.press("#by-site")
+    expect("by call site", pages.texts("#table-body tr.entry td:last-child"), ["10.0 \u00b5s to 20.0 \u00b5s", "-"])
     pages.silent(path)
 
 
@@ -304,7 +318,7 @@ def test_looks(pages):
     pages.silent(path)
 
 
-TESTS = (test_figures, test_table, test_timeline, test_pointer, test_hostile, test_policy, test_doubt, test_bounds, test_looks)
+TESTS = (test_figures, test_table, test_savings, test_timeline, test_pointer, test_hostile, test_policy, test_doubt, test_bounds, test_looks)
 
 
 def main():
