@@ -1,18 +1,19 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """Cost of one traced wait: a hot loop of a call that waits, on a driver that does nothing, in one process that goes through the states of a
-trace by turns. Prints `cell NAME NS` lines, ns a call, medians of all rounds.
+trace by turns; beside it one that has no provider. Prints `cell NAME NS` lines, ns a call, medians of all rounds.
 
     trace.py --build FOLDER [--user FILE] [--rounds N] [--limit NS] [--check]
 
-unloaded        before cuInit: no provider
+without         another process, without a provider
 loaded          provider loaded, no session
+idle            loaded less without, round by round: the cost of a trace that nobody records
 recorded        a session records, no context fields
 stopped         the session is stopped
 ...-sparse      the same, calls 20 us apart
 traced          recorded less stopped, round by round: the cost of the event
-traced-quiet    the same of each round's fastest eighth: what the noise of a shared machine leaves alone. --limit: above it the exit
-                status is 1
+...-quiet       the same of each round's fastest eighth: what the noise of a shared machine leaves alone. --limit: of
+                traced-quiet; above it the exit status is 1
 FOLDER is a build, or a copy by tests/gpu/pack.sh; LTTng's programs are found by PATH. As root --user gives the library of
 tests/tracing/user.c for a private daemon. --check: one short round, no limits: does it run? Exit status 77: no LTTng here.
 """
@@ -30,16 +31,17 @@ import session  # noqa: E402
 class Bench:
     """The process under test."""
 
-    def __init__(self, build, daemon, folder):
-        os.symlink(os.path.join(build, "tests/bench/libtrace-driver.so"), os.path.join(folder, "libcuda.so.1"))
+    def __init__(self, build, daemon, folder, is_traced):
         environment = {key: text for key, text in os.environ.items() if not key.startswith("SLIPSTREAM_")}
         environment.update(daemon.environment)
         environment["LD_PRELOAD"] = os.path.join(build, "shim/libslipstream.so")
         environment["LD_LIBRARY_PATH"] = ":".join(filter(None, (folder, environment.get("LD_LIBRARY_PATH"))))
-        environment["SLIPSTREAM_LTTNG"] = os.path.join(build, "tracing/provider/libslipstream-lttng.so")
+        if is_traced:
+            environment["SLIPSTREAM_LTTNG"] = os.path.join(build, "tracing/provider/libslipstream-lttng.so")
         environment["SLIPSTREAM_OUT"] = folder
         self.process = subprocess.Popen([os.path.join(build, "tests/bench/trace")], env=environment, stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, text=True)
+        self.ask("init")
 
     def ask(self, line):
         self.process.stdin.write(line + "\n")
@@ -61,25 +63,33 @@ def measure(arguments, folder):
     def add(name, figure):
         cells.setdefault(name, []).append(figure)
 
-    def both(name):
-        add(name, bench.ask("hot " + name)[0])
-        add(name + "-sparse", bench.ask("sparse " + name)[0])
+    def difference(name, end, left, right):
+        add(name + end, left[0] - right[0])
+        add(name + "-quiet" + end, left[1] - right[1])
+
+    def idle_pair(kind, end):
+        loaded, without = bench.ask(kind + " loaded"), other.ask(kind + " without")
+        add("without" + end, without[0])
+        add("loaded" + end, loaded[0])
+        difference("idle", end, loaded, without)
 
     def pair(kind, end):
         recorded.start()
         on = bench.ask(kind + " recorded")
         recorded.stop()
         off = bench.ask(kind + " stopped")
-        for name, figure in (("recorded", on[0]), ("stopped", off[0]), ("traced", on[0] - off[0]), ("traced-quiet", on[1] - off[1])):
-            add(name + end, figure)
+        add("recorded" + end, on[0])
+        add("stopped" + end, off[0])
+        difference("traced", end, on, off)
 
     with session.Daemon(arguments.user) as daemon:
-        bench = Bench(arguments.build, daemon, folder)
-        for _ in range(min(arguments.rounds, 5)):
-            both("unloaded")
-        bench.ask("init")
-        for _ in range(min(arguments.rounds, 5)):
-            both("loaded")
+        os.symlink(os.path.join(arguments.build, "tests/bench/libtrace-driver.so"), os.path.join(folder, "libcuda.so.1"))
+        other, bench = Bench(arguments.build, daemon, folder, False), Bench(arguments.build, daemon, folder, True)
+        for _ in range(arguments.rounds):
+            idle_pair("hot", "")
+        for _ in range(min(arguments.rounds, 7)):
+            idle_pair("sparse", "-sparse")
+        other.end()
         recorded = daemon.session(contexts=(), channel=("--subbuf-size=4M", "--num-subbuf=8"), start=False)
         recorded.start()
         bench.ask("hot first")  # touches new memory
