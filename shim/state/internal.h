@@ -52,6 +52,11 @@ struct state_context {
 	int device;                  /* -1 unknown; constant while id is */
 	bool created;                /* by a cuCtxCreate; else a primary context */
 	uint32_t sync_memops;
+	/*
+	 * Who worked last: 1 the legacy stream, 0 a blocking one. Any thread; a lost change is one
+	 * memo or one conclusion less (launch.c).
+	 */
+	uint32_t legacy_turn;
 	struct record_context *record; /* NULL: not written; under LOCK_STATE */
 };
 

@@ -37,9 +37,6 @@ struct launch_stamps launch_stamps __attribute__((aligned(LAUNCH_PAGE))) = {{0}}
 
 /* Stamps given so far: each is another one, in a forked child too. */
 static uint64_t stamps;
-/* Whose turn it is: 1 the legacy streams', 0 the blocking ones'. Any thread; a lost change is one memo less or one conclusion less. */
-static uint32_t legacy_turn;
-
 /* state_launch_limits() */
 static uint64_t quick, plain;
 
@@ -387,12 +384,13 @@ void launch_forget_all(void)
 
 void launch_turn(const struct state_stream *stream)
 {
+	struct state_context *context = stream_context(stream);
 	enum stream_kind kind = stream_kind(stream);
 	uint32_t turn = kind == STREAM_LEGACY;
 
-	if (kind == STREAM_NON_BLOCKING || STATE_LOAD(&legacy_turn) == turn)
+	if (kind == STREAM_NON_BLOCKING || !context || STATE_LOAD(&context->legacy_turn) == turn)
 		return;
-	STATE_STORE(&legacy_turn, turn);
+	STATE_STORE(&context->legacy_turn, turn);
 	change(LAUNCH_TURN);
 }
 

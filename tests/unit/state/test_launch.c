@@ -732,6 +732,21 @@ static void test_forgotten_by_the_other_turn(void **state)
 	assert_true(is_remembered(N));
 }
 
+/* Two contexts, each with its own kind of work, do not take each other's launches out of memory. */
+static void test_turns_of_another_context(void **state)
+{
+	remember(LEGACY, 1000);
+	world_context = 2;
+	world_create_stream(B, 0);
+	world_launch(B, KERNEL(0));
+	world_context = 1;
+	world_launch(LEGACY, KERNEL(0));
+	remember(LEGACY, 2000);
+	order_number(stream_find((uintptr_t)B), 0);
+	launch_turn(stream_find((uintptr_t)B));
+	assert_true(is_remembered(LEGACY));
+}
+
 static void test_forgotten_by_letting_go(void **state)
 {
 	remember(N, 1000);
@@ -836,6 +851,7 @@ int main(void)
 		cmocka_unit_test_setup(test_forgotten_by_destroy, begin),
 		cmocka_unit_test_setup(test_forgotten_by_a_new_name, begin),
 		cmocka_unit_test_setup(test_forgotten_by_the_other_turn, begin),
+		cmocka_unit_test_setup(test_turns_of_another_context, begin),
 		cmocka_unit_test_setup(test_forgotten_by_letting_go, begin),
 		cmocka_unit_test_setup(test_forgotten_with_the_context, begin),
 		cmocka_unit_test_setup(test_not_with_a_deep_queue, begin),
