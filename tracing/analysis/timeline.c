@@ -50,6 +50,7 @@ static void timeline_free(void *consumer)
 	if (!timeline)
 		return;
 	timeline_tracks_done(&timeline->drawing.tracks);
+	timeline_fixed_done(&timeline->drawing.texts);
 	table_done(&timeline->full);
 	table_done(&timeline->with_streams);
 	sites_free(timeline->sites);
@@ -71,30 +72,33 @@ static int write_error(const struct timeline *timeline, int error, char **reterr
 
 static void draw_wait(struct timeline *timeline, const struct timeline_call *call)
 {
-	struct timeline_file *file = &timeline->drawing.file;
-	struct wait_words words = wait_words(timeline->model, call->process, call->event.wait.wait);
-	_cleanup_free_ char *category =
-		memory_format("wait,%s", words.class ? report_class(words.class) : "unknown");
+	struct timeline_drawing *drawing = &timeline->drawing;
+	const struct trace_wait *wait = &call->event.wait;
+	const struct timeline_value values[] = {{"blocked_ns", wait->blocked_ns},
+						{"call_ns", wait->call_ns},
+						{"bytes", wait->bytes}};
+	int64_t last_ns = call->end_ns - (call->end_ns > call->begin_ns);
 
-	timeline_slice(
-		file, call->track, call->begin_ns, call->end_ns, words.slug ? words.slug : "wait",
-		category,
-		wait_arguments(timeline->model, timeline->sites, call->process, &call->event.wait));
+	timeline_fixed_slice(&drawing->file, call->track, call->begin_ns, call->end_ns,
+			     timeline_fixed_wait(&drawing->texts, timeline->model, timeline->sites,
+						 call->process, wait),
+			     values, ARRAY_SIZE(values));
 	for (uint32_t i = 0; i < call->from_count; i++)
-		timeline_flow(file, "waited for", call->from[i],
-			      (struct timeline_point){
-				      call->track, call->end_ns - (call->end_ns > call->begin_ns)});
+		timeline_flow(&drawing->file, "waited for", call->from[i],
+			      (struct timeline_point){call->track, last_ns});
 }
 
 static void draw_submission(struct timeline *timeline, const struct timeline_call *call)
 {
-	json_t *args = submit_arguments(timeline->model, call->process, &call->event.submit);
-	const char *function = json_string_value(json_object_get(args, "function"));
-	_cleanup_free_ char *name =
-		memory_format("submit: %s", function ? function : "function not known");
+	struct timeline_drawing *drawing = &timeline->drawing;
+	const struct trace_submit *submit = &call->event.submit;
+	const struct timeline_value values[] = {{"number", submit->number},
+						{"bytes", submit->bytes}};
 
-	timeline_slice(&timeline->drawing.file, call->track, call->begin_ns, call->end_ns, name,
-		       "submit", args);
+	timeline_fixed_slice(
+		&drawing->file, call->track, call->begin_ns, call->end_ns,
+		timeline_fixed_submit(&drawing->texts, timeline->model, call->process, submit),
+		values, ARRAY_SIZE(values));
 }
 
 static void draw_call(void *context, const struct timeline_call *call)
@@ -143,17 +147,19 @@ static struct timeline_thread *call_of(struct timeline *timeline,
 }
 
 /* Streams that the call waited for: arrows from their last submissions, or what is known to have been busy. */
-static void take_candidates(struct timeline *timeline, struct timeline_call *call, const char *rule)
+static void take_candidates(struct timeline *timeline, struct timeline_call *call)
 {
+	struct timeline_drawing *drawing = &timeline->drawing;
+	const struct model *model = timeline->model;
+	const struct trace_wait *wait = &call->event.wait;
 	bool is_full = table_find(&timeline->full, call->process, 0) != NULL;
 	const struct trace_def_candidate *members[CANDIDATES_MAX];
-	size_t count = wait_candidates(timeline->model, call->process, call->event.wait.candidates,
-				       members);
+	size_t count = wait_candidates(model, call->process, wait->candidates, members);
 
 	for (size_t i = 0; i < count; i++) {
-		struct timeline_stream *stream = timeline_stream(
-			&timeline->drawing.tracks, call->process,
-			candidate_stream(timeline->model, call->process, members[i]));
+		struct timeline_stream *stream =
+			timeline_stream(&drawing->tracks, call->process,
+					candidate_stream(model, call->process, members[i]));
 
 		if (!stream)
 			continue;
@@ -161,10 +167,9 @@ static void take_candidates(struct timeline *timeline, struct timeline_call *cal
 			call->from_count += timeline_last_submission(stream, call->begin_ns,
 								     &call->from[call->from_count]);
 		else if (!is_full)
-			timeline_busy(&timeline->drawing, stream, call->begin_ns, call->end_ns,
-				      operation_words(timeline->model, call->process,
-						      members[i]->operation, members[i]->name),
-				      rule);
+			timeline_busy(drawing, stream, call->begin_ns, call->end_ns,
+				      timeline_fixed_busy(&drawing->texts, model, call->process,
+							  wait->wait, members[i]));
 	}
 }
 
@@ -178,8 +183,7 @@ static void take_wait(struct timeline *timeline, const struct analysis_event *ev
 		return;
 	call.is_wait = true;
 	call.event.wait = *wait;
-	take_candidates(timeline, &call,
-			wait_words(timeline->model, event->process, wait->wait).slug);
+	take_candidates(timeline, &call);
 	timeline_add_call(thread, &call, draw_call, timeline);
 }
 
@@ -303,6 +307,7 @@ static int timeline_event(void *consumer, const struct model *model,
 
 	timeline->model = model;
 	begin(timeline, event);
+	timeline_fixed_event(&timeline->drawing.texts, event->id);
 	switch (event->id) {
 	case TRACE_WAIT:
 		take_wait(timeline, event);
@@ -468,6 +473,7 @@ int timeline_create(const char *path, struct consumer *ret_consumer, char **rete
 	timeline->full.data_size = sizeof(char);
 	timeline->with_streams.data_size = sizeof(char);
 	timeline_tracks_begin(&timeline->drawing.tracks);
+	timeline_fixed_begin(&timeline->drawing.texts);
 	timeline->sites = sites_new();
 	*ret_consumer = (struct consumer){&ops, timeline};
 	return 0;

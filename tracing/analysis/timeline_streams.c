@@ -34,6 +34,13 @@ static void write_edge(struct timeline_drawing *drawing, const struct timeline_e
 		      (struct timeline_point){track, to});
 }
 
+static uint64_t since_origin(const struct timeline_drawing *drawing, int64_t ns)
+{
+	int64_t origin_ns = drawing->file.origin_ns;
+
+	return ns > origin_ns ? (uint64_t)ns - (uint64_t)origin_ns : 0;
+}
+
 /* Draws the operation of a lane, from its submission to `ns`, and empties the lane. */
 static void draw_operation(struct timeline_drawing *drawing, const struct model *model,
 			   const struct timeline_stream *stream, struct timeline_lane *lane,
@@ -42,22 +49,18 @@ static void draw_operation(struct timeline_drawing *drawing, const struct model 
 	const struct timeline_operation *operation = &lane->operation;
 	int64_t end_ns = later(ns, operation->begin_ns + 2); /* room for arrows */
 	struct timeline_track track = timeline_lane(&drawing->tracks, stream, lane);
-	json_t *args = submit_arguments(model, stream->process, &operation->submit);
+	const struct timeline_value values[] = {
+		{"number", operation->number},
+		{"bytes", operation->submit.bytes},
+		{"submitted_ns", since_origin(drawing, operation->begin_ns)},
+		/* Device times are not measured: this is when the host knew, null if it never did. */
+		{"known_complete_ns", is_complete ? since_origin(drawing, end_ns) : UINT64_MAX},
+	};
 
-	timeline_set(args, "submitted_ns",
-		     timeline_number((uint64_t)(operation->begin_ns - drawing->file.origin_ns)));
-	timeline_set(args, "known_complete_ns",
-		     is_complete ? timeline_number((uint64_t)(end_ns - drawing->file.origin_ns))
-				 : memory_check(json_null()));
-	timeline_set(args, "known",
-		     timeline_text(
-			     is_complete
-				     ? "submitted and known complete; device times are not measured"
-				     : "submitted; never observed complete in this trace"));
-	timeline_slice(&drawing->file, track, operation->begin_ns, end_ns,
-		       operation_words(model, stream->process, operation->submit.operation,
-				       operation->submit.name),
-		       "operation", args);
+	timeline_fixed_slice(&drawing->file, track, operation->begin_ns, end_ns,
+			     timeline_fixed_operation(&drawing->texts, model, stream->process,
+						      &operation->submit),
+			     values, ARRAY_SIZE(values));
 	if (operation->submitted.track.tid)
 		timeline_flow(&drawing->file, "submission", operation->submitted,
 			      (struct timeline_point){
@@ -196,20 +199,14 @@ void timeline_ordered(struct timeline_drawing *drawing, struct timeline_stream *
 }
 
 void timeline_busy(struct timeline_drawing *drawing, struct timeline_stream *stream,
-		   int64_t begin_ns, int64_t end_ns, const char *what, const char *rule)
+		   int64_t begin_ns, int64_t end_ns, const struct timeline_fixed *text)
 {
 	struct timeline_lane *lane = timeline_free_lane(stream, &begin_ns);
-	_cleanup_free_ char *name = NULL;
-	json_t *args;
 
 	if (!lane || begin_ns >= end_ns)
 		return;
-	name = memory_format("busy: %s", what);
-	args = memory_check(json_object());
-	timeline_set(args, "known", timeline_text("not known complete while the host waited"));
-	timeline_set(args, "wait", timeline_text(rule));
-	timeline_slice(&drawing->file, timeline_lane(&drawing->tracks, stream, lane), begin_ns,
-		       end_ns, name, "busy", args);
+	timeline_fixed_slice(&drawing->file, timeline_lane(&drawing->tracks, stream, lane),
+			     begin_ns, end_ns, text, NULL, 0);
 	lane->end_ns = end_ns;
 }
 

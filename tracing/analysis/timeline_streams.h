@@ -4,11 +4,13 @@
 #define SLIPSTREAM_TRACING_TIMELINE_STREAMS_H
 
 #include "tracing/analysis/model.h"
+#include "tracing/analysis/timeline_fixed.h"
 #include "tracing/analysis/timeline_tracks.h"
 
 struct timeline_drawing {
 	struct timeline_file file;
 	struct timeline_tracks tracks;
+	struct timeline_fixed_texts texts;
 };
 
 /* An operation was submitted by the call. */
@@ -23,7 +25,7 @@ void timeline_ordered(struct timeline_drawing *drawing, struct timeline_stream *
 		      int64_t ns, bool is_join);
 /* The stream had work that was not known complete during the wait (level waits, where no operations are known). */
 void timeline_busy(struct timeline_drawing *drawing, struct timeline_stream *stream,
-		   int64_t begin_ns, int64_t end_ns, const char *what, const char *rule);
+		   int64_t begin_ns, int64_t end_ns, const struct timeline_fixed *text);
 /* The last submission to the stream that had returned before `ns`. False: none known. */
 bool timeline_last_submission(const struct timeline_stream *stream, int64_t ns,
 			      struct timeline_point *ret_point);

@@ -314,9 +314,6 @@ json_t *wait_arguments(const struct model *model, struct sites *sites, uint32_t 
 	timeline_set(args, "class", timeline_text(words.class ? report_class(words.class) : NULL));
 	timeline_set(args, "function", timeline_text(words.function));
 	timeline_set(args, "cause", timeline_text(words.cause));
-	timeline_set(args, "blocked_ns", timeline_number(event->blocked_ns));
-	timeline_set(args, "call_ns", timeline_number(event->call_ns));
-	timeline_set(args, "bytes", timeline_number(event->bytes));
 	if (event->stream) {
 		_cleanup_free_ char *stream = stream_words(model, process, event->stream);
 
@@ -353,8 +350,5 @@ json_t *submit_arguments(const struct model *model, uint32_t process,
 	if (event->name)
 		timeline_set(args, "name",
 			     timeline_text(model_string(model, process, event->name)));
-	timeline_set(args, "number", timeline_number(event->number));
-	if (event->bytes)
-		timeline_set(args, "bytes", timeline_number(event->bytes));
 	return args;
 }

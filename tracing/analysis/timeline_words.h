@@ -50,6 +50,7 @@ size_t wait_candidates(const struct model *model, uint32_t process, uint32_t can
 uint64_t candidate_stream(const struct model *model, uint32_t process,
 			  const struct trace_def_candidate *candidate);
 
+/* All but the numbers of the event itself. */
 json_t *wait_arguments(const struct model *model, struct sites *sites, uint32_t process,
 		       const struct trace_wait *event);
 json_t *submit_arguments(const struct model *model, uint32_t process,

@@ -7,6 +7,7 @@
 
 #include "memory.h"
 #include "text.h"
+#include "tracing/analysis/timeline_fixed.h"
 
 #define FRACTION "%" PRId64 ".%03d"
 
@@ -117,6 +118,28 @@ void timeline_slice(struct timeline_file *file, struct timeline_track track, int
 	write_us(file, "dur", end > begin ? end - begin : 0);
 	write_name(file, name, category);
 	end_line(file, args);
+}
+
+void timeline_fixed_slice(struct timeline_file *file, struct timeline_track track, int64_t begin_ns,
+			  int64_t end_ns, const struct timeline_fixed *text,
+			  const struct timeline_value *values, size_t count)
+{
+	int64_t begin = since_origin(file, begin_ns), end = since_origin(file, end_ns);
+
+	begin_line(file, 'X', track);
+	write_us(file, "ts", begin);
+	write_us(file, "dur", end > begin ? end - begin : 0);
+	(void)fputs(text->head, file->out);
+	(void)fputs(",\"args\":{", file->out);
+	for (size_t i = 0; i < count; i++)
+		if (values[i].value == UINT64_MAX)
+			(void)fprintf(file->out, "\"%s\":null,", values[i].name);
+		else
+			(void)fprintf(file->out, "\"%s\":%" PRIu64 ",", values[i].name,
+				      values[i].value < INT64_MAX ? values[i].value
+								  : (uint64_t)INT64_MAX);
+	(void)fputs(text->args, file->out);
+	(void)fputs("}}", file->out);
 }
 
 void timeline_instant(struct timeline_file *file, struct timeline_point at, const char *name,

@@ -33,6 +33,18 @@ void timeline_file_begin(struct timeline_file *file);
 /* `other` is taken over. 0 or -errno of the first write that failed. */
 int timeline_file_end(struct timeline_file *file, json_t *other);
 
+struct timeline_fixed;
+
+/* A number among the arguments of a slice; UINT64_MAX is written as null. */
+struct timeline_value {
+	const char *name;
+	uint64_t value;
+};
+
+/* A complete slice: what is its own before what it has in common with others. */
+void timeline_fixed_slice(struct timeline_file *file, struct timeline_track track, int64_t begin_ns,
+			  int64_t end_ns, const struct timeline_fixed *text,
+			  const struct timeline_value *values, size_t count);
 /* A complete slice. `args` is taken over. */
 void timeline_slice(struct timeline_file *file, struct timeline_track track, int64_t begin_ns,
 		    int64_t end_ns, const char *name, const char *category, json_t *args);

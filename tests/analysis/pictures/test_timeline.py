@@ -24,13 +24,13 @@ class Drawer:
     def __init__(self, program, folder):
         self.program, self.folder = program, folder
 
-    def draw(self, trace):
+    def draw(self, trace, with_schema=True):
         path, out = os.path.join(self.folder, "trace"), os.path.join(self.folder, "timeline.json")
         trace.write(path)
         subprocess.run([self.program, path, "timeline=" + out], check=True, timeout=50, stdout=subprocess.DEVNULL)
         document = timeline_rules.load(out)
         try:
-            timeline_rules.check(document)
+            timeline_rules.check(document, with_schema)
         except timeline_rules.Broken as broken:
             sys.exit(f"{broken}\n(the trace is in {keep(path)})")
         return document
@@ -161,13 +161,13 @@ def test_hostile(drawer):
     expect("long names are cut", sorted(len(name) for name in names)[-1] <= 513, True)
 
 
-def test_random(drawer, seeds=18):
+def test_random(drawer, seeds=30):
     for number in range(seeds):
         seed = random.randrange(1 << 32)
         garbage = number % 3 == 2
         print(f"seed {seed}{' with garbage' if garbage else ''}", flush=True)
         trace, waits, submits = traces.scrambled(seed, garbage)
-        document = drawer.draw(trace)
+        document = drawer.draw(trace, with_schema=number < 6)
         if not garbage:
             expect(f"seed {seed}: waits", len(select(document, "X", "wait")), waits)
             expect(f"seed {seed}: submissions", len(select(document, "X", "submit")), submits)
