@@ -164,6 +164,15 @@ uint64_t state_context_id(const struct state_context *context)
 	return context ? STATE_LOAD(&context->id) : 0;
 }
 
+/* As a new context is on the thread that made it. */
+static bool is_current_key(uint64_t key)
+{
+	bool is_handle;
+	uint64_t current;
+
+	return ask(NULL, &current, &is_handle) && current == key;
+}
+
 void state_context_created(struct call *call, CUcontext handle)
 {
 	struct state_context *context;
@@ -172,7 +181,7 @@ void state_context_created(struct call *call, CUcontext handle)
 
 	if (!handle || !ask(handle, &key, &is_handle))
 		return;
-	context = find_or_add(key, is_handle, false);
+	context = find_or_add(key, is_handle, is_current_key(key));
 	if (context)
 		STATE_STORE(&context->created, true);
 }

@@ -23,6 +23,7 @@
 
 static const char *library;
 static char story[4096];
+static char contexts[4096]; /* defined: id and device */
 static struct fake_provider *fake;
 
 static bool is_enabled(enum trace_event event)
@@ -70,6 +71,10 @@ static void take(enum trace_event event, const void *payload)
 		break;
 	case TRACE_COMPLETED:
 		add("completed %u:%u ", of->completed.stream, (unsigned int)of->completed.number);
+		break;
+	case TRACE_DEF_CONTEXT:
+		snprintf(contexts + strlen(contexts), sizeof(contexts) - strlen(contexts),
+			 "%u on %d ", (unsigned int)of->def_context.id, of->def_context.device);
 		break;
 	default:
 		break;
@@ -200,7 +205,24 @@ static void test_ends(void **state)
 	expect("");
 }
 
-/* No launch takes the short way: see also sync, which sets no limits. */
+/* A context that was just made is the thread's current one: its device is known. */
+static void test_contexts(void **state)
+{
+	struct call call = world_call(FUNCTION_cuCtxCreate_v4, NULL);
+
+	state_before(&call);
+	world_context = 2;
+	state_context_created(&call, (CUcontext)2);
+	state_context_created(&call, (CUcontext)3);
+	state_after(&call, CUDA_SUCCESS);
+	world_context = 1;
+	contexts[0] = '\0';
+	world_launch(STREAM(1), KERNEL(1));
+	assert_non_null(strstr(contexts, "2 on 0 "));
+	assert_non_null(strstr(contexts, "3 on -1 "));
+}
+
+/* In parts, as a dump asks for them. */
 static void test_all_blocks_are_found(void **state)
 {
 	struct emit_allocation found[300];
@@ -228,9 +250,9 @@ int main(int argc, char **argv)
 {
 #define TEST(name) cmocka_unit_test_setup(test_##name, begin)
 	const struct CMUnitTest tests[] = {
-		TEST(submissions),  TEST(refused_submission),   TEST(events),
-		TEST(legacy_joins), TEST(completions),          TEST(attribute),
-		TEST(ends),         TEST(all_blocks_are_found),
+		TEST(submissions),  TEST(refused_submission), TEST(events),
+		TEST(legacy_joins), TEST(completions),        TEST(attribute),
+		TEST(ends),         TEST(contexts),           TEST(all_blocks_are_found),
 	};
 
 	if (argc != 2)
