@@ -187,10 +187,13 @@ struct report_output {
 	FILE *text_stream;
 	FILE *json_held, *output_held; /* a FIFO stays open from the check on; else NULL */
 	struct report_style style;
+	bool is_of_trace; /* all keys of ranking are there */
 };
 
-/* Checks before the start that the files can be written (they are made, empty; a FIFO needs its
- * reader by then). 0 or -errno with one line. */
+/*
+ * Checks before the start that the key of ranking is there and that the files can be written (they
+ * are made, empty; a FIFO needs its reader by then). 0 or -errno with one line.
+ */
 int report_output_prepare(struct report_output *output, char **reterr_text);
 int report_output_write(struct report *report, struct report_output *output, char **reterr_text);
 

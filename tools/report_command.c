@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * slipstream report: record files to text and JSON, at any time and as often as wanted; traces are handed over to the program
- * slipstream-analyze, with the same command line. The text goes to stdout. Exit status: 0, 1 if nothing
- * could be read or written, 2 usage.
+ * slipstream report: record files to text and JSON, at any time and as often as wanted; traces are
+ * handed over to the program slipstream-analyze, with the same command line. The text goes to
+ * stdout. Exit status: 0, 1 if nothing could be read or written, 2 usage.
  */
 #include <errno.h>
 

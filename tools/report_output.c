@@ -65,7 +65,14 @@ static int prepare(const char *path, FILE **ret_held, char **reterr_text)
 
 int report_output_prepare(struct report_output *output, char **reterr_text)
 {
-	int error = prepare(output->json_path, &output->json_held, reterr_text);
+	int error;
+
+	if (output->style.by >= REPORT_BY_STREAM && !output->is_of_trace) {
+		*reterr_text =
+			memory_format("this key of --by needs a trace: slipstream report FOLDER");
+		return -EINVAL;
+	}
+	error = prepare(output->json_path, &output->json_held, reterr_text);
 
 	return error ? error : prepare(output->output_path, &output->output_held, reterr_text);
 }

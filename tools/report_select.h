@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Selection: the options that `slipstream report` has for traces, parsed the same by the command and by slipstream-analyze, to which it
- * hands a trace over.
+ * Selection: the options that `slipstream report` has for traces, parsed the same by the command
+ * and by slipstream-analyze, to which it hands a trace over.
  */
 #ifndef SLIPSTREAM_TOOLS_REPORT_SELECT_H
 #define SLIPSTREAM_TOOLS_REPORT_SELECT_H

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Report of a trace (report_trace.h): rankings by place, for text and JSON. Both fold the same cells under a key.
+ * Report of a trace (report_trace.h): rankings by place, for text and JSON. Both fold the same
+ * cells under a key.
  */
 #include "report_trace.h"
 
@@ -61,7 +62,10 @@ static int compare_places(const void *left, const void *right, void *by)
 	return order_places(a->cell, b->cell, *(enum report_by *)by);
 }
 
-/* Most blocked first; order_places() of all keys breaks ties, so that equal traces give equal reports. */
+/*
+ * Most blocked first; order_places() of all keys breaks ties, so that equal traces give equal
+ * reports.
+ */
 static int rank_places(const void *left, const void *right, void *by)
 {
 	const struct place *a = left, *b = right;

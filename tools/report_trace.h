@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * Report of a trace: what a trace says beyond the record files of the same run. Where the calls were made (thread, stream, rank,
- * host, GPU), how much of the trace there was, and what a further analysis has to add. Filled by the analysis of traces; shown by
- * the report's writers, which do nothing where report->trace is NULL.
+ * Report of a trace: what a trace says beyond the record files of the same run. Where the calls
+ * were made (thread, stream, rank, host, GPU), how much of the trace there was, and what a further
+ * analysis has to add. Filled by the analysis of traces; shown by the report's writers, which do
+ * nothing where report->trace is NULL.
  */
 #ifndef SLIPSTREAM_TOOLS_REPORT_TRACE_H
 #define SLIPSTREAM_TOOLS_REPORT_TRACE_H
@@ -55,7 +56,9 @@ void report_trace_free(struct report_trace *trace);
 /* Reasons why a clean verdict would not hold, before report_finish()'s own. */
 void report_trace_find_reasons(struct report *report);
 
-/* The ranking of the style's key, of the calls that are like `part` in class, own cost and scope. */
+/*
+ * The ranking of the style's key, of the calls that are like `part` in class, own cost and scope.
+ */
 void report_trace_add_section(const struct lines *lines, struct report *report,
 			      const struct report_cell *part);
 void report_trace_add_ranks(const struct lines *lines, const struct report *report);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * A consumer for tests: writes every event that the reader made of a golden trace, with what the model knows of its
- * names. Usage: dump FILE.trace
+ * A consumer for tests: writes every event that the reader made of a golden trace, with what the
+ * model knows of its names. Usage: dump FILE.trace
  */
 #include <inttypes.h>
 

@@ -5,7 +5,7 @@ import json
 import os
 import unittest
 
-from support import CONTROL, Case, golden
+from support import CONTROL, TOOL, Case, golden
 
 TRACES = ("one-wait", "ranks", "late-session", "pid-reuse", "discarded", "hostile-names")
 
@@ -76,6 +76,8 @@ class Rankings(Case):
         os.mkdir(self.path("empty"))
         result = self.report(self.path("empty"), "--by=rank", status=2)
         self.assertIn("needs a trace", result.stderr)
+        environment = {key: value for key, value in os.environ.items() if not key.startswith("SLIPSTREAM_")}
+        self.assertIn("needs a trace", self.run_command(TOOL, "run", "--by=rank", "true", status=125, env=environment).stderr)
         self.assertIn("--gpu needs a trace", self.report(self.path("empty"), "--gpu=1", status=2).stderr)
 
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Fuzzer: golden trace -> model and report of a trace -> text (each view) and JSON. Every line is an event; what a real trace cannot
- * check in its own format (ids, numbers, order, pieces) the fuzzer reaches by the text.
+ * Fuzzer: golden trace -> model and report of a trace -> text (each view) and JSON. Every line is
+ * an event; what a real trace cannot check in its own format (ids, numbers, order, pieces) the
+ * fuzzer reaches by the text.
  */
 #include <stddef.h>
 #include <stdint.h>

@@ -24,6 +24,25 @@ TRACING = [
     ("tools/trace/libslipstream-daemon-user.so", "slipstream/libslipstream-daemon-user.so"),
     ("tracing/provider/libslipstream-lttng.so", "slipstream/libslipstream-lttng.so"),
 ]
+ANALYSIS = [
+    ("tracing/analysis/slipstream-analyze", "slipstream/slipstream-analyze"),
+    ("tracing/analysis/babeltrace-plugin-slipstream.so", "babeltrace2/plugins/babeltrace-plugin-slipstream.so"),
+]
+GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "analysis", "golden", "one-wait")
+
+
+def check_analysis(tool, plugin, environment):
+    """The installed command and the installed plugin report the same of a golden trace."""
+    with open(GOLDEN + ".txt", encoding="utf-8") as file:
+        wanted = file.read()
+    for command in ([tool, "report", GOLDEN + ".trace"],
+                    ["babeltrace2", "--plugin-path", os.path.dirname(plugin), "--component=source.slipstream.text",
+                     '--params=path="%s.trace"' % GOLDEN, "--component=sink.slipstream.report"]):
+        if not shutil.which(command[0]):
+            continue
+        result = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+        if result.returncode or result.stdout != wanted:
+            problems.append("%s: %s" % (" ".join(command), result.stderr or result.stdout))
 
 
 def check_trace(tool, build, program, environment, work):
@@ -92,6 +111,12 @@ def main():
                 problems.append("%s is not installed" % path)
         if len(built) == len(TRACING) and shutil.which("lttng-sessiond") and shutil.which("babeltrace2"):
             check_trace(tool, build, program, environment, work)
+        built = [(name, path) for name, path in ANALYSIS if os.path.exists(os.path.join(build, name))]
+        for name, path in built:
+            if not glob.glob(moved + "/**/" + path, recursive=True):
+                problems.append("%s is not installed" % path)
+        if len(built) == len(ANALYSIS) and not problems:
+            check_analysis(tool, glob.glob(moved + "/**/" + ANALYSIS[1][1], recursive=True)[0], environment)
     if problems:
         sys.exit("\n".join(problems))
 

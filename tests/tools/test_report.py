@@ -447,7 +447,7 @@ class Usage(Report):
         records.sample().write(self.path("1-1.slip"))
         os.mkdir(self.path("empty"))
         for arguments, status, text in (([], 2, "no folder, record file or trace given"), (["--x"], 2, "unknown option --x"),
-                                        (["--by=time", "x"], 2, "--by needs rule, site or function, not time"),
+                                        (["--by=time", "x"], 2, "--by needs rule, site, function, stream, thread, rank, host or gpu, not time"),
                                         (["--limit=x", "x"], 2, "--limit needs a number, not x"),
                                         (["/none"], 1, "/none: No such file or directory"),
                                         ([self.path("empty")], 1, "no record file in "),
@@ -479,7 +479,7 @@ class Usage(Report):
         result = subprocess.run([TOOL, "--version"], capture_output=True, text=True)
         self.assertRegex(result.stdout, r"^slipstream \d+\.\d+\.\d+\n$")
         result = subprocess.run([TOOL, "--help"], capture_output=True, text=True)
-        self.assertEqual(re.findall(r"^  (\w+)", result.stdout, re.M), ["run", "report", "doctor", "calibrate"])
+        self.assertEqual(re.findall(r"^  (\w+)", result.stdout, re.M), ["run", "report", "doctor", "trace", "calibrate"])
 
 
 if __name__ == "__main__":

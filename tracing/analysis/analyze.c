@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 /*
- * slipstream-analyze: what `slipstream report` starts for a trace, with its own command line. Reads the traces once, through one graph,
- * into everything that was asked for. Needs babeltrace2, which the command itself must start without.
+ * slipstream-analyze: what `slipstream report` starts for a trace, with its own command line. Reads
+ * the traces once, through one graph, into everything that was asked for. Needs babeltrace2, which
+ * the command itself must start without.
  *
- * Exit status: 0; 1 if a trace could not be read or not to its end, the analysis was stopped, or a file could not be written; 2 usage.
+ * Exit status: 0; 1 if a trace could not be read or not to its end, the analysis was stopped, or a
+ * file could not be written; 2 usage.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -70,6 +72,7 @@ static void parse_command_line(int argc, char **argv, struct arguments *argument
 	command_usage_status = EXIT_USAGE;
 	report_style_init(&arguments->output, STDOUT_FILENO);
 	arguments->output.text_stream = stdout;
+	arguments->output.is_of_trace = true;
 	report_select_init(&arguments->select);
 	command_parse(&argp, argc, argv, 0, arguments);
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Sink components (components.h): struct sink behind babeltrace2's methods. Where babeltrace2 ends before the trace does (Ctrl-C, an
- * error elsewhere in the graph), the consumers finish with what they have when the component goes.
+ * Sink components (components.h): struct sink behind babeltrace2's methods. Where babeltrace2 ends
+ * before the trace does (Ctrl-C, an error elsewhere in the graph), the consumers finish with what
+ * they have when the component goes.
  */
 #include "tracing/analysis/components.h"
 
@@ -33,6 +34,7 @@ static struct component *component_new(const bt_value *params)
 	bt_value_get_ref(params);
 	report_style_init(&component->output, STDOUT_FILENO);
 	component->output.text_stream = stdout;
+	component->output.is_of_trace = true;
 	report_select_init(&component->select);
 	return component;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * Consumer: one analysis of a trace (report, timeline, page, what-if). It sees the events of all
- * processes in order of time, each after the model has taken it in, and writes its result at the end,
- * which also comes when the user interrupts or the trace breaks off: then with what there is.
+ * processes in order of time, each after the model has taken it in, and writes its result at the
+ * end, which also comes when the user interrupts or the trace breaks off: then with what there is.
  *
  * One thread; a consumer never reads the trace itself and never keeps a pointer to an event.
  */
@@ -20,7 +20,7 @@ struct analysis_event {
 	enum trace_event id;
 	uint32_t process; /* number of its model_process */
 	uint32_t thread;  /* kernel thread id in its own pid namespace; 0 unknown */
-	int64_t ns; /* when it was emitted, CLOCK_MONOTONIC of its host moved to the trace's common origin */
+	int64_t ns; /* when it was emitted: its host's CLOCK_MONOTONIC, moved to the common origin */
 	const void *payload; /* struct trace_<event>; valid during the call only */
 };
 

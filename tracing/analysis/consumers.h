@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Consumers: the table of all analyses. A new one is a line in consumers.c; it is then a component sink.slipstream.NAME of the plugin
- * and an option --NAME of `slipstream report`.
+ * Consumers: the table of all analyses. A new one is a line in consumers.c; it is then a component
+ * sink.slipstream.NAME of the plugin and an option --NAME of `slipstream report`.
  */
 #ifndef SLIPSTREAM_TRACING_CONSUMERS_H
 #define SLIPSTREAM_TRACING_CONSUMERS_H
@@ -11,8 +11,8 @@
 struct consumer_type {
 	const char *name;
 	/*
-	 * `path`: the file to write, checked here so that an unwritable one is an error before the trace is read. 0, or -errno with one
-	 * line in *reterr_text (the caller frees).
+	 * `path`: the file to write, checked here so that an unwritable one is an error before the
+	 * trace is read. 0, or -errno with one line in *reterr_text (the caller frees).
 	 */
 	int (*create)(const char *path, struct consumer *ret_consumer, char **reterr_text);
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * filter.slipstream.sync (filter.h): a reader and held waits between two message iterators. The output is one trace with one stream,
- * whatever the input was: waits of all hosts by time.
+ * filter.slipstream.sync (filter.h): a reader and held waits between two message iterators. The
+ * output is one trace with one stream, whatever the input was: waits of all hosts by time.
  */
 #include "tracing/analysis/filter.h"
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * filter.slipstream.sync: passes on waits only, as events `slipstream_sync:wait` whose fields are words, so that any sink of text shows
- * them to people. No parameters. Waits come in order, each as soon as its names are known (held_waits.h): at most two seconds of the trace, or 4096
- * waits, later. What the tracer lost is passed on. Methods for the plugin's table.
+ * filter.slipstream.sync: passes on waits only, as events `slipstream_sync:wait` whose fields are
+ * words, so that any sink of text shows them to people. No parameters. Waits come in order, each as
+ * soon as its names are known (held_waits.h): at most two seconds of the trace, or 4096 waits,
+ * later. What the tracer lost is passed on. Methods for the plugin's table.
  */
 #ifndef SLIPSTREAM_TRACING_FILTER_H
 #define SLIPSTREAM_TRACING_FILTER_H

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Graph (graph.h). Every trace is asked for its span first: that tells which ones can be read at all, before one that cannot spoils
- * the graph.
+ * Graph (graph.h). Every trace is asked for its span first: that tells which ones can be read at
+ * all, before one that cannot spoils the graph.
  */
 #include "tracing/analysis/graph.h"
 
@@ -55,7 +55,10 @@ static bool number_at(const bt_value *map, const char *key, int64_t *ret_number)
 	return true;
 }
 
-/* Of the answer to babeltrace.trace-infos: streams have range-ns, where they have a clock and a packet. */
+/*
+ * Of the answer to babeltrace.trace-infos: streams have range-ns, where they have a clock and a
+ * packet.
+ */
 static void take_infos(struct graph *graph, const bt_value *infos)
 {
 	for (uint64_t i = 0; bt_value_is_array(infos) && i < bt_value_array_get_length(infos);
@@ -157,7 +160,10 @@ static char *group_of(struct graph *graph, const char *path)
 	return group;
 }
 
-/* A golden trace is short: it is read through. What is wrong with it is told when it is read for good. */
+/*
+ * A golden trace is short: it is read through. What is wrong with it is told when it is read for
+ * good.
+ */
 static int ask_text(struct graph *graph, const char *path, char **reterr_text)
 {
 	FILE *file = fopen(path, "re");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Graph: the traces that were found, merged by time, into one sink. Built in C from babeltrace2's own CTF reader and muxer; used
- * by slipstream-analyze. One thread, but graph_interrupt().
+ * Graph: the traces that were found, merged by time, into one sink. Built in C from babeltrace2's
+ * own CTF reader and muxer; used by slipstream-analyze. One thread, but graph_interrupt().
  */
 #ifndef SLIPSTREAM_TRACING_GRAPH_H
 #define SLIPSTREAM_TRACING_GRAPH_H
@@ -18,8 +18,9 @@ struct graph_span {
 };
 
 /*
- * A graph that reads `places` into `sink`, which stays the caller's. A trace that cannot be opened is left out, with one line to `say`.
- * 0, or -errno with one line in *reterr_text (the caller frees): nothing is left, or the library fails.
+ * A graph that reads `places` into `sink`, which stays the caller's. A trace that cannot be opened
+ * is left out, with one line to `say`. 0, or -errno with one line in *reterr_text (the caller
+ * frees): nothing is left, or the library fails.
  */
 int graph_new(const struct trace_places *places, struct sink *sink, void (*say)(const char *line),
 	      struct graph **ret_graph, char **reterr_text);

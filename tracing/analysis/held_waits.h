@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * Held waits: waits in the order of the trace, kept until the definitions they need have come. A session that started late has
- * them with the next dump, at most a second later: a wait is given out, with what is known then, once its definitions are complete, two
- * seconds have passed, or 4096 waits are held. Nothing overtakes. One thread.
+ * Held waits: waits in the order of the trace, kept until the definitions they need have come. A
+ * session that started late has them with the next dump, at most a second later: a wait is given
+ * out, with what is known then, once its definitions are complete, two seconds have passed, or 4096
+ * waits are held. Nothing overtakes. One thread.
  */
 #ifndef SLIPSTREAM_TRACING_HELD_WAITS_H
 #define SLIPSTREAM_TRACING_HELD_WAITS_H
@@ -32,8 +33,8 @@ static inline bool held_waits_full(const struct held_waits *held)
 void held_waits_add(struct held_waits *held, const struct analysis_event *event);
 
 /*
- * The next one that need not be held any longer; NULL: none. `now_ns`: time of the trace so far; INT64_MAX: it has ended. Valid until the
- * next call.
+ * The next one that need not be held any longer; NULL: none. `now_ns`: time of the trace so far;
+ * INT64_MAX: it has ended. Valid until the next call.
  */
 const struct held_wait *held_waits_next(struct held_waits *held, const struct model *model,
 					int64_t now_ns);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Model (model.h): per process one table for each kind of definition. Fed by the reader. A definition that
- * a dump repeats finds its entry and overwrites it: memory grows with what is new only, not with the length
- * of the trace.
+ * Model (model.h): per process one table for each kind of definition. Fed by the reader. A
+ * definition that a dump repeats finds its entry and overwrites it: memory grows with what is new
+ * only, not with the length of the trace.
  */
 #include "tracing/analysis/model.h"
 
@@ -111,8 +111,9 @@ const char *model_intern(struct model *model, const char *text)
 }
 
 /*
- * The pieces come in order; a dump repeats them. A piece that does not fit to what is there (an id used again, another
- * length) begins the string anew, in a new place, since the old text may still be in use.
+ * The pieces come in order; a dump repeats them. A piece that does not fit to what is there (an id
+ * used again, another length) begins the string anew, in a new place, since the old text may still
+ * be in use.
  */
 static void take_string(struct model *model, struct process *process,
 			const struct trace_def_string *piece)

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * Model: what the definitions of a trace said so far, by process. Fed with every event by the reader
- * (read.h) before any consumer sees it; consumers only look up. One thread.
+ * Model: what the definitions of a trace said so far, by process. Fed with every event by the
+ * reader (read.h) before any consumer sees it; consumers only look up. One thread.
  *
- * A trace is hostile: ids that an event names may be unknown, for good (lost) or until later (a session
- * that started late); every look-up then answers NULL or "".
+ * A trace is hostile: ids that an event names may be unknown, for good (lost) or until later (a
+ * session that started late); every look-up then answers NULL or "".
  */
 #ifndef SLIPSTREAM_TRACING_MODEL_H
 #define SLIPSTREAM_TRACING_MODEL_H
@@ -15,18 +15,22 @@
 
 #include "tracing/event.h"
 
-/* One process of one host. Numbered from 0 in order of appearance; a pid used again is another process. */
+/*
+ * One process of one host. Numbered from 0 in order of appearance; a pid used again is another
+ * process.
+ */
 struct model_process {
 	uint32_t number;
 	uint32_t pid;
 	const char *host; /* of the trace's environment; "" unknown */
 	int32_t rank;     /* -1: none */
-	/* CLOCK_MONOTONIC of its host = analysis_event.ns less this: for times inside definitions. */
+	/*
+	 * CLOCK_MONOTONIC of its host = analysis_event.ns less this: for times inside definitions.
+	 */
 	int64_t clock_offset_ns;
 	bool ended; /* its exit handlers ran: `end` is known */
 	struct trace_process_end end;
-	uint64_t
-		lost; /* events that the tracer discarded, as far as the process is known; else see the reader */
+	uint64_t lost; /* discarded by the tracer, where it says of which process */
 };
 
 struct model;
@@ -39,7 +43,9 @@ const struct model_process *model_process(const struct model *model, uint32_t pr
 
 /* Reader only. A new process; `host` must live as long as the model. Returns its number. */
 uint32_t model_add_process(struct model *model, const char *host, uint32_t pid);
-/* Reader only. Takes in one event, definition or not, of a process that model_add_process() gave. */
+/*
+ * Reader only. Takes in one event, definition or not, of a process that model_add_process() gave.
+ */
 void model_take(struct model *model, uint32_t process, enum trace_event event, const void *payload);
 /* Reader only. Its fields may change until the trace ends. */
 struct model_process *model_change_process(struct model *model, uint32_t process);
@@ -51,29 +57,39 @@ const struct trace_def_process *model_process_definition(const struct model *mod
 							 uint32_t process);
 
 /*
- * The definition of type `event` with this key in the process: a struct trace_<event>, whose strings
- * live as long as the model. Allocations (def_allocation) go away with the dump that no longer has them,
- * all others stay where they are; a later definition of the key overwrites it. NULL: not (yet) known. Not for def_string and definitions in parts.
+ * The definition of type `event` with this key in the process: a struct trace_<event>, whose
+ * strings live as long as the model. Allocations (def_allocation) go away with the dump that no
+ * longer has them, all others stay where they are; a later definition of the key overwrites it.
+ * NULL: not (yet) known. Not for def_string and definitions in parts.
  */
 const void *model_find(const struct model *model, uint32_t process, enum trace_event event,
 		       uint64_t key);
 
 /*
- * The parts of a key (frames of a site, members of a candidate set): an array of struct trace_<event>
- * by part number, valid until the next event is taken in. A part that is missing has all fields 0.
- * *ret_count 0: none known.
+ * The parts of a key (frames of a site, members of a candidate set): an array of struct
+ * trace_<event> by part number, valid until the next event is taken in. A part that is missing has
+ * all fields 0. *ret_count 0: none known.
  */
 const void *model_parts(const struct model *model, uint32_t process, enum trace_event event,
 			uint64_t key, size_t *ret_count);
 
-/* The text of a string id, as the program wrote it: escape it before showing. NULL: not known, or id 0. */
+/*
+ * The text of a string id, as the program wrote it: escape it before showing. NULL: not known, or
+ * id 0.
+ */
 const char *model_string(const struct model *model, uint32_t process, uint32_t id);
 
-/* All definitions of a type in the process, in order of appearance; not those in parts; stops when `take` answers false. */
+/*
+ * All definitions of a type in the process, in order of appearance; not those in parts; stops when
+ * `take` answers false.
+ */
 void model_each(const struct model *model, uint32_t process, enum trace_event event,
 		bool (*take)(void *context, const void *definition), void *context);
 
-/* The same for parts: `parts` as from model_parts(). Not for def_string, whose texts model_each_string() gives. */
+/*
+ * The same for parts: `parts` as from model_parts(). Not for def_string, whose texts
+ * model_each_string() gives.
+ */
 void model_each_parts(const struct model *model, uint32_t process, enum trace_event event,
 		      bool (*take)(void *context, uint64_t key, const void *parts, size_t count),
 		      void *context);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * babeltrace-plugin-slipstream.so: what babeltrace2 finds in it. Only the 2.0 interface is used, with trace IR as of MIP 0, so that
- * later versions load it too. README.md tells how each component is used.
+ * babeltrace-plugin-slipstream.so: what babeltrace2 finds in it. Only the 2.0 interface is used,
+ * with trace IR as of MIP 0, so that later versions load it too. README.md tells how each component
+ * is used.
  */
 #include "tracing/analysis/components.h"
 #include "tracing/analysis/filter.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Reader (read.h). Three caches, all by the address of a library object that we hold a reference to, so that an address
- * stays what it was: event class -> where its fields are; stream -> trace; (trace, pid) -> process. The last stream
- * and the last process of a stream are tried first.
+ * Reader (read.h). Three caches, all by the address of a library object that we hold a reference
+ * to, so that an address stays what it was: event class -> where its fields are; stream -> trace;
+ * (trace, pid) -> process. The last stream and the last process of a stream are tried first.
  */
 #include "tracing/analysis/read.h"
 

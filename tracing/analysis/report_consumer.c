@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The report of a trace (report_consumer.h). While reading: sums only. At the end: which processes are wanted, their images, and where
- * the calls were made.
+ * The report of a trace (report_consumer.h). While reading: sums only. At the end: which processes
+ * are wanted, their images, and where the calls were made.
  */
 #include "tracing/analysis/report_consumer.h"
 

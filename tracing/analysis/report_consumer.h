@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The report of a trace, as a consumer: sums the waits, and at the end builds for each process the record file that it would have left
- * (report_image.h), so that the report of tools/ does the rest.
+ * The report of a trace, as a consumer: sums the waits, and at the end builds for each process the
+ * record file that it would have left (report_image.h), so that the report of tools/ does the rest.
  */
 #ifndef SLIPSTREAM_TRACING_REPORT_CONSUMER_H
 #define SLIPSTREAM_TRACING_REPORT_CONSUMER_H
@@ -19,8 +19,8 @@ struct report_request {
 };
 
 /*
- * The consumer. Its finish fails with -ENODATA and one line where the trace has no event of slipstream's, or no process that is
- * selected.
+ * The consumer. Its finish fails with -ENODATA and one line where the trace has no event of
+ * slipstream's, or no process that is selected.
  */
 struct consumer report_consumer_new(const struct report_request *request);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Image (report_image.h). Every writer below turns one kind of definition into its record. A trace is hostile: what
- * does not fit a record is left out.
+ * Image (report_image.h). Every writer below turns one kind of definition into its record. A trace
+ * is hostile: what does not fit a record is left out.
  */
 #include "tracing/analysis/report_image.h"
 
@@ -27,7 +27,10 @@ static void reserve(struct image *image, size_t more)
 	}
 }
 
-/* A record of `size` bytes, all 0 but its head; valid until the next one. NULL: it is too large for any segment. */
+/*
+ * A record of `size` bytes, all 0 but its head; valid until the next one. NULL: it is too large for
+ * any segment.
+ */
 static void *add_record(struct image *image, enum record_type type, size_t size)
 {
 	size_t whole = (size + RECORD_ALIGN - 1) & ~(size_t)(RECORD_ALIGN - 1);
@@ -176,7 +179,10 @@ static bool add_module(void *context, const void *definition)
 	return true;
 }
 
-/* How many parts lead without a gap: a stack with a hole would tell of calls that never were. `key` is the first field of all. */
+/*
+ * How many parts lead without a gap: a stack with a hole would tell of calls that never were. `key`
+ * is the first field of all.
+ */
 static size_t whole_parts(const void *parts, size_t size, size_t count, size_t most, uint32_t key)
 {
 	size_t whole = 0;
@@ -338,8 +344,8 @@ static bool take_coverage(void *context, const void *definition)
 }
 
 /*
- * The last dump says how many calls there were. Of a process that was killed it is a second old: no function was called less often
- * than it waited.
+ * The last dump says how many calls there were. Of a process that was killed it is a second old: no
+ * function was called less often than it waited.
  */
 static void add_counters(struct image *image)
 {

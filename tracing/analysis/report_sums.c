@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* Sums (report_sums.h). Called by the report for every wait: no allocation once a kind of wait has been seen. */
+/*
+ * Sums (report_sums.h). Called by the report for every wait: no allocation once a kind of wait has
+ * been seen.
+ */
 #include "tracing/analysis/report_sums.h"
 
 void sums_init(struct sums *sums)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Sums: what the report keeps of the `wait` events of a trace. Memory grows with different kinds and places of waits, not with their
- * number. Names are looked up at the end: definitions may come later than the waits that need them.
+ * Sums: what the report keeps of the `wait` events of a trace. Memory grows with different kinds
+ * and places of waits, not with their number. Names are looked up at the end: definitions may come
+ * later than the waits that need them.
  */
 #ifndef SLIPSTREAM_TRACING_REPORT_SUMS_H
 #define SLIPSTREAM_TRACING_REPORT_SUMS_H

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Salvage (salvage.h). Knows the layout of the heads of LTTng-UST's packets, which is the same in all its traces:
+ * Salvage (salvage.h). Knows the layout of the heads of LTTng-UST's packets, which is the same in
+ * all its traces:
  *
  *	u32 magic, u8 uuid[16], u32 stream_id, u64 stream_instance_id,
  *	u64 timestamp_begin, timestamp_end, content_size, packet_size (bits), ...

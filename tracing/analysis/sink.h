@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Sink: messages of a graph to any number of consumers, through one reader and one model. Behind every sink
- * component of the plugin, and behind `slipstream-analyze`. One thread.
+ * Sink: messages of a graph to any number of consumers, through one reader and one model. Behind
+ * every sink component of the plugin, and behind `slipstream-analyze`. One thread.
  */
 #ifndef SLIPSTREAM_TRACING_SINK_H
 #define SLIPSTREAM_TRACING_SINK_H
@@ -20,7 +20,7 @@ enum sink_status {
 	SINK_OK,
 	SINK_AGAIN, /* a live trace has nothing new */
 	SINK_END,   /* all read; the consumers have finished */
-	SINK_ERROR, /* the trace broke off or a consumer failed: sink_error(); the consumers have finished */
+	SINK_ERROR, /* the trace broke off or a consumer failed: sink_error(); as SINK_END */
 };
 
 struct sink;
@@ -33,12 +33,15 @@ void sink_add(struct sink *sink, struct consumer consumer);
 enum sink_status sink_consume(struct sink *sink, bt_message_iterator *iterator);
 
 /*
- * Lets the consumers write what they have; nothing if they did. `interrupted`: the user stopped. `broken`: as in struct
- * analysis_end. 0, or -errno: sink_error().
+ * Lets the consumers write what they have; nothing if they did. `interrupted`: the user stopped.
+ * `broken`: as in struct analysis_end. 0, or -errno: sink_error().
  */
 int sink_finish(struct sink *sink, bool interrupted, const char *broken);
 
-/* The thread's error broke the trace off before a batch could be taken: as sink_consume() does it then. */
+/*
+ * The thread's error broke the trace off before a batch could be taken: as sink_consume() does it
+ * then.
+ */
 void sink_break(struct sink *sink);
 
 /* Known before it is read: a part of the trace is missing. One line, for the consumers' end. */
@@ -51,7 +54,10 @@ const struct model *sink_model(const struct sink *sink);
 uint64_t sink_events(const struct sink *sink);
 int64_t sink_time(const struct sink *sink); /* of the last event */
 
-/* The deepest cause of the thread's error in one line, which stays the thread's; never NULL. The caller frees. */
+/*
+ * The deepest cause of the thread's error in one line, which stays the thread's; never NULL. The
+ * caller frees.
+ */
 char *sink_thread_error(void);
 
 #endif

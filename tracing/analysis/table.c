@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Table (table.h): open addressing over pointers, linear probing; entries are cut from chunks. Called by
- * the model and the report; out of memory ends the program (tools/memory.h).
+ * Table (table.h): open addressing over pointers, linear probing; entries are cut from chunks.
+ * Called by the model and the report; out of memory ends the program (tools/memory.h).
  */
 #include "tracing/analysis/table.h"
 
@@ -18,7 +18,9 @@ static size_t entry_size(const struct table *table)
 	return (sizeof(struct table_entry) + data + 7) & ~(size_t)7;
 }
 
-/* Keys are small numbers, addresses or pairs of them: the multiplications spread all bits upwards. */
+/*
+ * Keys are small numbers, addresses or pairs of them: the multiplications spread all bits upwards.
+ */
 static size_t slot_of(const struct table *table, uint64_t key, uint64_t key2)
 {
 	uint64_t hash =

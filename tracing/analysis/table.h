@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * Table: entries of one size, found by a 64-bit key; what the model and the report sum in. An entry
- * stays where it is until it is removed, so pointers to entries may be kept. Memory grows with the number
- * of different keys alone. One thread.
+ * stays where it is until it is removed, so pointers to entries may be kept. Memory grows with the
+ * number of different keys alone. One thread.
  */
 #ifndef SLIPSTREAM_TRACING_TABLE_H
 #define SLIPSTREAM_TRACING_TABLE_H

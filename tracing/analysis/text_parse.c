@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Golden traces (text_parse.h). A line is taken apart in its own buffer: words are cut and quoted texts
- * unescaped in place.
+ * Golden traces (text_parse.h). A line is taken apart in its own buffer: words are cut and quoted
+ * texts unescaped in place.
  */
 #include "tracing/analysis/text_parse.h"
 
@@ -89,8 +89,10 @@ static bool at_end(const struct text_parser *parser)
 	return !*parser->at || *parser->at == '#';
 }
 
-/* Up to a blank, or the `=` behind a name. Not empty unless the line is at its end. The character that ended it is in
- * *ret_end and passed; the word ends with a NUL in the buffer. */
+/*
+ * Up to a blank, or the `=` behind a name. Not empty unless the line is at its end. The character
+ * that ended it is in *ret_end and passed; the word ends with a NUL in the buffer.
+ */
 static char *take_word(struct text_parser *parser, const char *ends, char *ret_end)
 {
 	char *word = parser->at;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Golden traces: a trace as a readable text file (tracing/README.md, "Golden traces"), line by line. Used by
- * source.slipstream.text and its fuzzer. Independent of babeltrace2; one thread.
+ * Golden traces: a trace as a readable text file (tracing/README.md, "Golden traces"), line by
+ * line. Used by source.slipstream.text and its fuzzer. Independent of babeltrace2; one thread.
  */
 #ifndef SLIPSTREAM_TRACING_TEXT_PARSE_H
 #define SLIPSTREAM_TRACING_TEXT_PARSE_H
@@ -36,7 +36,10 @@ struct text_parser;
 struct text_parser *text_parser_new(const char *name, FILE *file);
 struct text_parser *text_parser_free(struct text_parser *parser);
 
-/* 1: *ret_line; 0: the end; -errno with one line in *reterr_text (the caller frees) that gives file, line, column. */
+/*
+ * 1: *ret_line; 0: the end; -errno with one line in *reterr_text (the caller frees) that gives
+ * file, line, column.
+ */
 int text_parser_next(struct text_parser *parser, struct text_line *ret_line, char **reterr_text);
 
 #endif

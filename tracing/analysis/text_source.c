@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * source.slipstream.text (text_source.h): a parser behind a message iterator. The trace classes are made while it is
- * read: event classes when first used, a stream when its host appears.
+ * source.slipstream.text (text_source.h): a parser behind a message iterator. The trace classes are
+ * made while it is read: event classes when first used, a stream when its host appears.
  */
 #include "tracing/analysis/text_source.h"
 
@@ -300,8 +300,9 @@ static bt_message *next_message(struct iterator *iterator)
 }
 
 /*
- * Whether events were lost has to be said before the first message: sink.ctf.fs takes no stream that could have lost some and
- * has no packets, as ours. What is wrong with the file is told when it is read for good.
+ * Whether events were lost has to be said before the first message: sink.ctf.fs takes no stream
+ * that could have lost some and has no packets, as ours. What is wrong with the file is told when
+ * it is read for good.
  */
 static bool find_discarded(const char *path)
 {

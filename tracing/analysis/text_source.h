@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * source.slipstream.text: golden traces (text_parse.h) as messages. Parameter `path`: the file. One trace for each host,
- * with the hostname in its environment as LTTng's traces have it, and the contexts vpid and vtid. The methods are for the plugin's
- * table and for graphs that are built in C.
+ * source.slipstream.text: golden traces (text_parse.h) as messages. Parameter `path`: the file. One
+ * trace for each host, with the hostname in its environment as LTTng's traces have it, and the
+ * contexts vpid and vtid. The methods are for the plugin's table and for graphs that are built in
+ * C.
  */
 #ifndef SLIPSTREAM_TRACING_TEXT_SOURCE_H
 #define SLIPSTREAM_TRACING_TEXT_SOURCE_H

@@ -14,7 +14,10 @@ struct wait_text {
 	char *process, *stream, *waited_for, *site;
 };
 
-/* The first sites get names and lines from their files, later ones stay module and offset: a look into a file takes a while. */
+/*
+ * The first sites get names and lines from their files, later ones stay module and offset: a look
+ * into a file takes a while.
+ */
 struct wait_text wait_text_of(const struct model *model, struct sites *sites,
 			      const struct held_wait *wait);
 void wait_text_done(struct wait_text *text);

@@ -5,7 +5,10 @@
 
 #include "tracing/analysis/report_consumer.h"
 
-/* Writes where the request's text goes; its selection holds, with what is known of a process when the wait is written. */
+/*
+ * Writes where the request's text goes; its selection holds, with what is known of a process when
+ * the wait is written.
+ */
 struct consumer waits_consumer_new(const struct report_request *request);
 
 #endif

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* What-if (whatif.h) as a part of the report and of the page: call sites get names, rows their place. */
+/*
+ * What-if (whatif.h) as a part of the report and of the page: call sites get names, rows their
+ * place.
+ */
 #ifndef SLIPSTREAM_TRACING_WHATIF_EXTRA_H
 #define SLIPSTREAM_TRACING_WHATIF_EXTRA_H
 
@@ -8,7 +11,10 @@
 
 struct whatif_extra;
 
-/* Adds the consumer to the sink, before those that show its result. Must outlive the sink's consumers; the sink's model is used. */
+/*
+ * Adds the consumer to the sink, before those that show its result. Must outlive the sink's
+ * consumers; the sink's model is used.
+ */
 struct whatif_extra *whatif_extra_new(struct sink *sink);
 struct whatif_extra *whatif_extra_free(struct whatif_extra *extra);
 
