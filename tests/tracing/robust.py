@@ -8,10 +8,9 @@ import pty
 import signal
 import subprocess
 import sys
-import unittest
 
 sys.dont_write_bytecode = True
-from robust_support import (TOOL, Traced, name_of, processes_with, read_trace, wait_until, waits)
+from robust_support import (TOOL, Traced, main, name_of, processes_with, read_trace, wait_until, waits)
 
 
 class Wrong(Traced):
@@ -95,7 +94,7 @@ class DiskFull(Traced):
         self.assertIn("No space left on device", result.stderr)
 
 
-class Large(Traced):
+class Small(Traced):
     def test_buffers_of_4_kib(self):
         plain = self.untraced("waits:5000")
         result = self.trace("--buffers", "4Kx2", steps=["waits:5000"], status=plain[1])
@@ -115,6 +114,8 @@ class Large(Traced):
             self.assertGreater(lost, 0)
             self.assertEqual(len(trace.events) + lost, threads * count)
 
+
+class Many(Traced):
     def test_200_forked_children(self):
         plain = self.untraced("fork:200", "waits:3")
         result = self.trace(steps=["fork:200", "waits:3"], status=plain[1])
@@ -206,4 +207,4 @@ class Ends(Traced):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    main()

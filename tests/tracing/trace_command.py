@@ -10,11 +10,10 @@ import shutil
 import signal
 import subprocess
 import sys
-import unittest
 
 sys.dont_write_bytecode = True
 import session
-from robust_support import PROGRAM, SIMCUDA, TOOL, USER, Traced, read_trace, wait_until, waits
+from robust_support import PROGRAM, SIMCUDA, TOOL, USER, Traced, main, read_trace, wait_until, waits
 
 LIVE = re.compile(r"slipstream trace: live at (net://127\.0\.0\.1:\d+/host/\S+)")
 
@@ -160,6 +159,15 @@ class OneLine(Traced):
                 file.write("#!/bin/sh\n[ \"$1\" = --version ] && exit 0\n%s\n" % script)
             os.chmod(path, 0o755)
             self.refused(text, "--timeout", "1", environment=environment)
+
+    def test_build_without_it(self):
+        """The command alone, as a build without liblttng-ctl installs it."""
+        alone = self.path("slipstream")
+        shutil.copy(TOOL, alone)
+        for arguments, who in ((["trace", "--", "true"], "trace"), (["run", "--trace", self.folder, "--", "true"], "run")):
+            result = subprocess.run([alone, *arguments], env=self.environment, capture_output=True, text=True, timeout=60)
+            self.assertEqual((result.returncode, result.stdout, result.stderr.count("\n")), (125, "", 1), result.stderr)
+            self.assertRegex(result.stderr, "^slipstream %s: .*slipstream-trace is not part of this build \\(Debian package liblttng-ctl-dev" % who)
 
     def test_versions_that_do_not_fit(self):
         """LTTng 2.15 listens where 2.13 does not call: a trace would be empty without a word."""
@@ -388,4 +396,4 @@ class Ways(Traced):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    main()

@@ -7,11 +7,10 @@ import json
 import os
 import subprocess
 import sys
-import unittest
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from robust_support import SIMCUDA, TOOL, Traced, read_trace, waits
+from robust_support import SIMCUDA, TOOL, Traced, main, read_trace, waits
 
 RANKS = 4
 WAITS = 10
@@ -91,4 +90,4 @@ class Ranks(Traced):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    main()
