@@ -199,10 +199,8 @@ static void launch(enum way way, CUfunction function, CUstream stream, unsigned 
 	CUlaunchAttribute attribute = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT};
 	CUlaunchConfig config = {grid, 1, 1, 1, 1, 1, 0, stream, NULL, 0};
 
-	CUcontext context;
-
 	if (each)
-		(void)cuCtxGetCurrent(&context);
+		(void)cuCtxPushCurrent(NULL); /* fails */
 	switch (way) {
 	case WAY_EX_EVENT:
 		attribute.value.programmaticEvent.event = world->event[0];
