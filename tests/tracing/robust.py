@@ -94,6 +94,17 @@ class DiskFull(Traced):
         self.assertIn("No space left on device", result.stderr)
 
 
+    def test_disk_full_for_record_files_too(self):
+        """Neither trace nor record files have room: the program does not notice, and the report does not say that all is well."""
+        self.folder = self.path("disk/trace")
+        with open(self.path("disk/ballast"), "wb") as file:
+            file.write(bytes(900 << 10))
+        plain = self.untraced("waits:2000")
+        result = self.trace(steps=["waits:2000"], status=plain[1])
+        self.assertEqual(result.stdout, plain[0])
+        self.assertTrue(self.report()["coverage"]["inconclusive"])
+
+
 class Small(Traced):
     def test_buffers_of_4_kib(self):
         plain = self.untraced("waits:5000")
