@@ -2,6 +2,10 @@
 /* The data of the page: read once, filtered and summed on demand. The fields are those of page_json.c. */
 const page = JSON.parse(byId("data").textContent);
 
+/* A name of nothing or of blanks would not be seen. */
+for (const group of page.groups)
+	for (const key of ["rule", "function"]) if (!group[key].trim()) group[key] = "(empty name)";
+
 const CLASSES = {implicit: "implicit", explicit: "explicit", device: "device", unknown: "not known"};
 const WAIT = {begin: 0, call: 1, blocked: 2, bytes: 3, group: 4, thread: 5, stream: 6, target: 7};
 const ROW = {group: 0, process: 1, stream: 2, count: 3, blocked: 4, longest: 5, call: 6, bytes: 7};

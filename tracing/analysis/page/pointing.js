@@ -25,12 +25,22 @@ function waitLines(wait) {
 	return lines;
 }
 
+/* Where the data have no single waits, but the sums have some. */
+function tintLines(index, time) {
+	const bin = Math.floor(time / page.bin_ns), thread = page.threads[index];
+	let sum = 0;
+	for (const bins of [thread[2], thread[3]])
+		for (let i = 0; i < bins.length; i += 2) if (bins[i] === bin) sum += bins[i + 1];
+	if (!sum || !(page.left_out.implicit + page.left_out.explicit)) return null;
+	return ["Short waits, not drawn one by one", `${duration(sum)} of ${duration(page.bin_ns)} in calls that waited`];
+}
+
 function linesAt(x, y, width) {
 	const row = rowAt(y);
 	if (!row || x < gutter()) return row && row.kind !== "process" ? [row.label] : null;
 	if (row.kind === "thread") {
 		const found = waitsAt(row, x, width);
-		if (!found.length) return null;
+		if (!found.length) return tintLines(row.index, timeAt(x, width));
 		const lines = waitLines(page.waits[found[0]]);
 		if (found.length > 1) lines.push(`${found.length - 1} more here: zoom in`);
 		return lines;

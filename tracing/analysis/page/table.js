@@ -20,6 +20,8 @@ function savingText([low, high]) {
 }
 
 const CLASS_ORDER = ["implicit", "unknown", "explicit", "device"];
+/* On a narrow page there is room for two figures beside the name. */
+COLUMNS.find((column) => column.id === "count").extra = Boolean(page.savings);
 const columns = () => COLUMNS.filter((column) => column.id !== "saving" || page.savings);
 
 function frameItem(frame, isPython) {
@@ -121,7 +123,7 @@ function nameCell(entry, id, highest) {
 
 function entryRow(entry, index, all, highest) {
 	const id = `more-${index}`;
-	const cells = columns().slice(1).map((column) => element("td", {class: [column.words && "words", column.extra && "extra"].filter(Boolean).join(" ") || null},
+	const cells = columns().slice(1).map((column) => element("td", {"data-id": column.id, class: [column.words && "words", column.extra && "extra"].filter(Boolean).join(" ") || null},
 		column.id === "class" ? element("span", {class: `tag ${entry.group.class}`}, CLASSES[entry.group.class]) : column.show(entry, all)));
 	const line = element("tr", {class: "entry"}, nameCell(entry, id, highest), ...cells);
 	return ranked.open.has(entry.key) ? [line, moreRow(entry, id)] : [line];

@@ -88,9 +88,12 @@ function tickOf(width, least) {
 	return Math.max([1, 2, 5, 10].find((factor) => factor * power >= wanted) * power, 1);
 }
 
+/* In the unit of what is shown, with the decimals of the ticks. */
 function tickLabel(time, tick) {
-	const [unit, size] = tick >= 1e9 ? ["s", 1e9] : tick >= 1e6 ? ["ms", 1e6] : tick >= 1e3 ? ["\u00b5s", 1e3] : ["ns", 1];
-	return (time / size).toLocaleString("en-US", {maximumFractionDigits: 0}) + " " + unit;
+	const length = view.end - view.begin;
+	const [unit, size] = length >= 2e9 ? ["s", 1e9] : length >= 2e6 ? ["ms", 1e6] : length >= 2e3 ? ["\u00b5s", 1e3] : ["ns", 1];
+	const digits = Math.max(0, Math.ceil(-Math.log10(tick / size) - 1e-9));
+	return (time / size).toLocaleString("en-US", {minimumFractionDigits: digits, maximumFractionDigits: digits}) + " " + unit;
 }
 
 function eachTick(width, take) {
@@ -140,13 +143,12 @@ function paintBox(context, x, wide, top, height, label) {
 function drawBins(context, width, row, top) {
 	const thread = page.threads[row.index], bar = barOf(row);
 	if (!page.left_out.implicit && !page.left_out.explicit) return;
-	context.globalAlpha = .3;
 	for (const [which, colour] of [[2, "--rule-0"], [3, "--rule-explicit"]]) {
 		context.fillStyle = colours[colour];
 		for (let i = 0; i < thread[which].length; i += 2) {
-			const x = xOf(thread[which][i] * page.bin_ns, width), wide = page.bin_ns * scale(width);
-			const high = Math.min(thread[which][i + 1] / page.bin_ns, 1) * bar.height;
-			if (x + wide >= gutter() && x <= width) context.fillRect(x, bar.top - top + bar.height - high, Math.max(wide, 1), high);
+			const x = Math.round(xOf(thread[which][i] * page.bin_ns, width)), wide = Math.round(xOf((thread[which][i] + 1) * page.bin_ns, width)) - x;
+			context.globalAlpha = .22 + .5 * Math.min(thread[which][i + 1] / page.bin_ns, 1);
+			if (x + wide >= gutter() && x <= width) context.fillRect(x, bar.top - top, Math.max(wide, 1), bar.height);
 		}
 	}
 	context.globalAlpha = 1;
