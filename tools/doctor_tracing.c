@@ -68,15 +68,14 @@ static void check_reader(struct doctor *doctor)
 /* A container's is 64 MiB unless somebody asks for more. */
 static void check_buffers(struct doctor *doctor)
 {
-	long processors = sysconf(_SC_NPROCESSORS_CONF);
 	char figure[2][TEXT_FIGURE];
 	struct statvfs shared;
 	uint64_t available, wanted;
 
-	if (processors < 1 || statvfs("/dev/shm", &shared) < 0)
+	if (statvfs("/dev/shm", &shared) < 0)
 		return;
 	available = (uint64_t)shared.f_bavail * shared.f_frsize;
-	wanted = BUFFERS_ENOUGH * (uint64_t)processors;
+	wanted = BUFFERS_ENOUGH * tracing_parts_processors();
 	if (available / 2 < wanted)
 		doctor_add(doctor, "buffers", DOCTOR_WARNING,
 			   "/dev/shm has %s free, %s would be good for traces: buffers are made "

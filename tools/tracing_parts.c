@@ -176,6 +176,25 @@ void tracing_parts_done(struct tracing_parts *parts)
 	free(parts->ust_socket);
 }
 
+uint64_t tracing_parts_processors(void)
+{
+	_cleanup_fclose_ FILE *file = fopen("/sys/devices/system/cpu/possible", "re");
+	long configured = sysconf(_SC_NPROCESSORS_CONF);
+	uint64_t count = configured > 0 ? (uint64_t)configured : 1;
+	unsigned int last;
+	char list[256];
+	size_t tail;
+
+	if (!file || !fgets(list, sizeof(list), file))
+		return count;
+	list[strcspn(list, "\n")] = '\0';
+	for (tail = strlen(list); tail && isdigit((unsigned char)list[tail - 1]); tail--)
+		;
+	if (sscanf(list + tail, "%u", &last) == 1 && last < 65536 && last + 1 > count)
+		count = last + 1;
+	return count;
+}
+
 char *tracing_parts_missing_provider(const struct tracing_parts *parts)
 {
 	if (!parts->provider)

@@ -6,6 +6,8 @@
 #ifndef SLIPSTREAM_TOOLS_TRACING_PARTS_H
 #define SLIPSTREAM_TOOLS_TRACING_PARTS_H
 
+#include <stdint.h>
+
 struct tracing_parts {
 	char *sessiond, *relayd; /* paths; NULL: not found */
 	char *consumerd;         /* path that the session daemon starts; NULL: unknown */
@@ -19,6 +21,9 @@ struct tracing_parts {
 
 void tracing_parts_find(struct tracing_parts *ret_parts);
 void tracing_parts_done(struct tracing_parts *parts);
+
+/* For how many processors LTTng makes buffers: all that the machine could have, absent ones too. */
+uint64_t tracing_parts_processors(void);
 
 /* One line why no trace can be made, packages included; NULL: it can. The caller frees. */
 char *tracing_parts_missing(const struct tracing_parts *parts);

@@ -15,6 +15,7 @@
 #include "report_style.h"
 #include "run.h"
 #include "text.h"
+#include "tracing_parts.h"
 
 #define TIMEOUT_S   30
 #define TIMEOUT_MAX 3600
@@ -298,8 +299,7 @@ static uint64_t power_below(uint64_t number)
 
 void trace_options_size(struct trace_options *given)
 {
-	long configured = sysconf(_SC_NPROCESSORS_CONF);
-	uint64_t processors = configured > 0 ? (uint64_t)configured : 1;
+	uint64_t processors = tracing_parts_processors();
 	uint64_t available = UINT64_MAX, total;
 	char figure[2][TEXT_FIGURE];
 	struct statvfs shared;
@@ -319,7 +319,8 @@ void trace_options_size(struct trace_options *given)
 	}
 	if (given->size < SIZE_MIN)
 		given->size = SIZE_MIN;
-	total = given->size * given->count * processors;
+	/* One that is overwritten has a spare for its reader. */
+	total = given->size * (given->count + !!given->snapshot) * processors;
 	if (total > available)
 		command_fail(
 			EXIT_RUN,
