@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: MIT
 """What goes wrong with traces: golden ones with mistakes (line and column), foreign, truncated and corrupted ones, missing contexts, older and other
 schemas, lost packets, traces that do not end, Ctrl-C. One clear line, exit status 1, and the report of what was good."""
-import json
 import os
 import pty
 import re
-import shutil
+import resource
 import signal
 import socket
 import subprocess
@@ -13,7 +12,7 @@ import time
 import unittest
 
 import ctf
-from support import ANALYZE, DUMP, TOOL, Case, golden
+from support import ANALYZE, DUMP, PLUGIN, PLUGIN_ENVIRONMENT, SANITIZED, Case, golden
 
 WAIT = {"wait": 1, "candidates": 1, "stream": 1, "blocked_ns": 1000, "call_ns": 2000}
 
@@ -313,7 +312,9 @@ class Traces(Case):
             stream.event(1100005 + number * 10, "wait", vpid=100, wait=2**32 - 1, candidates=2**32 - 1, stream=2**32 - 1, bytes=2**64 - 1,
                          blocked_ns=2**64 - 1, call_ns=2**64 - 1)
         trace.close()
-        report = self.report_json(self.path("trace"))[0]
+        limit = (lambda: resource.setrlimit(resource.RLIMIT_AS, (2**29, 2**29))) if not SANITIZED else None
+        self.run_command(ANALYZE, "--json", self.path("report.json"), self.path("trace"), preexec_fn=limit)
+        report = self.load(self.path("report.json"))
         self.assertEqual((self.counts(report), report["syncs"][0]["blocked_ns"]), (100, 2**63 - 1))
         self.assertIn("unknown", self.report(self.path("trace"), "--waits").stdout)
 
@@ -374,17 +375,17 @@ class Stopping(Case):
 
     def test_interrupt_of_babeltrace(self):
         """Through babeltrace2 itself the report of what was read is written as well."""
-        self.test_trace = ctf.Trace(self.path("trace"))
-        stream = self.test_trace.stream()
+        trace = ctf.Trace(self.path("trace"))
+        stream = trace.stream()
         define(stream)
         stream.flush()
         payload = b"".join(bytes(stream.encode(2000000, "wait", 100, 100, dict(WAIT))) for _ in range(10000))
         for period in range(300):
             stream.packet(period * ctf.PERIOD + 2000000, period * ctf.PERIOD + 2000000, payload)
-        self.test_trace.close()
-        from support import PLUGIN
+        trace.close()
         process = subprocess.Popen(["babeltrace2", "--plugin-path", PLUGIN, self.path("trace"), "--component=sink.slipstream.report",
-                                    f'--params=json="{self.path("report.json")}"'], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                                    f'--params=json="{self.path("report.json")}"'], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                   env=PLUGIN_ENVIRONMENT)
         time.sleep(0.7)
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=60)
