@@ -394,6 +394,16 @@ class Ways(Traced):
                 self.assertEqual(len(found), self.counted() if started else 0)
                 own.destroy()
 
+    def test_session_of_the_user_that_keeps_snapshots(self):
+        with session.Daemon(USER) as daemon:
+            own = daemon.session("flight", events=["other:*"], start=False, snapshot=True, output=["--snapshot"])
+            own.start()
+            result = subprocess.run(self.command("--session", "flight", steps=["waits:20"]), env={**self.environment, **joining(daemon)},
+                                    capture_output=True, text=True, timeout=60)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            daemon.lttng("snapshot", "record", "--session=flight", "file://" + self.path("saved"))
+            self.assertEqual(len(waits(read_trace(self.path("saved")))), self.counted())
+
 
 if __name__ == "__main__":
     main()

@@ -125,10 +125,12 @@ static int add_channel(struct session *session)
 	if (!channel)
 		return -LTTNG_ERR_NOMEM;
 	(void)snprintf(channel->name, sizeof(channel->name), CHANNEL);
-	channel->attr.overwrite = plan->mode == SESSION_SNAPSHOT;
+	/* -1: as the user's session is. */
+	channel->attr.overwrite = session->joined ? -1 : plan->mode == SESSION_SNAPSHOT;
 	channel->attr.subbuf_size = plan->size;
 	channel->attr.num_subbuf = plan->count;
-	channel->attr.switch_timer_interval = plan->mode == SESSION_RECORD ? SWITCH_US : 0;
+	channel->attr.switch_timer_interval =
+		!session->joined && plan->mode == SESSION_RECORD ? SWITCH_US : 0;
 	channel->attr.read_timer_interval = 0;
 	channel->attr.output = LTTNG_EVENT_MMAP;
 	(void)lttng_channel_set_monitor_timer_interval(channel, MONITOR_US);
