@@ -51,6 +51,11 @@ struct input {
 	bool loose;  /* stands for one before it: it comes no later, but may come sooner by more */
 	/* Later by up to this where the first input comes sooner by more: what was no wait becomes one. */
 	int64_t late_ns;
+	/*
+	 * And what was a wait becomes none: where it comes sooner by this much more than the first input, it
+	 * takes no wake-up, and `when` is not before `plain` only.
+	 */
+	int64_t reach_ns, plain_ns;
 };
 
 struct inputs {

@@ -369,6 +369,8 @@ static struct shift *return_shift(struct graph *graph, const struct host_thread 
 
 		input = inputs_add(&graph->inputs, (struct span){target->done.low, high},
 				   target->even, target->even);
+		input->reach_ns = most(0, target->done.low - host->begin);
+		input->plain_ns = target->done.low;
 		if (target != host->only)
 			input->late_ns = most(0, target->done.high + host->slack - host->end);
 		latest = most(latest, high);
@@ -489,9 +491,9 @@ static void settle(struct graph *graph, struct host_thread *thread)
 	host = measure(graph, call, rule && rule->class == WAIT_EXPLICIT);
 	host.unknown = host.manner == FOR_ROOM || host.manner == FOR_SOMETHING;
 	if (host.manner != FOR_ROOM && host.manner != FOR_ITSELF) {
-		if (graph->threads.count > 1 && is_wide(graph, call, &host, thread->index)) {
+		if (is_wide(graph, call, &host, thread->index)) {
 			/* What another thread is just handing over is not in the trace yet. */
-			host.meanwhile = true;
+			host.meanwhile = graph->threads.count > 1;
 			overtake_wait(graph, thread, host.begin);
 		}
 		host.wide = host.manner != FOR_EVENT && call->wait.stream == 0;
@@ -599,7 +601,7 @@ static void take_submit(struct graph *graph, struct host_thread *thread, int64_t
 	operation->instant = submit->operation == OPERATION_EVENT_WAIT;
 	operation->longest_ns = longest(submit);
 	overtake_submit(graph, stream, thread, operation);
-	if (stream->kind == STREAM_LEGACY && graph->callers > 1)
+	if (stream->kind == STREAM_LEGACY)
 		overtake_wait(graph, thread, operation->sent.low);
 	if (!same)
 		return;
@@ -624,6 +626,17 @@ static void take_completed(struct graph *graph, struct host_thread *thread, int6
 				      &call->completed_capacity, sizeof(*call->completed));
 	call->completed[call->completed_count++] = *completed;
 	call->last_ns = ns;
+}
+
+/* On a stream of several threads it may come to stand for other operations. */
+static void take_record(struct graph *graph, struct host_thread *thread, int64_t ns,
+			const struct trace_record *record)
+{
+	struct device_stream *stream = device_stream(graph, record->stream);
+
+	settle(graph, thread);
+	if (device_is_shared(stream, thread->index))
+		overtake_wait(graph, thread, ns);
 }
 
 void host_event(struct graph *graph, const struct analysis_event *event)
@@ -657,6 +670,9 @@ void host_event(struct graph *graph, const struct analysis_event *event)
 			    true);
 		break;
 	}
+	case TRACE_RECORD:
+		take_record(graph, thread, ns, event->payload);
+		break;
 	case TRACE_COMPLETED:
 		take_completed(graph, thread, ns, before_ns, event->payload);
 		break;

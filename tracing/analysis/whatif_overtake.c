@@ -94,8 +94,7 @@ static void raise_horizon(const struct graph *graph, struct host_thread *thread,
 		struct horizon *horizon = &thread->horizon[slot];
 		struct span by = even_lane(thread->shift, slot);
 
-		if (!graph->slot[slot].sum)
-			continue;
+		/* Free slots too: who gets one later was not moved until then. */
 		if (ns - by.low > horizon->latest)
 			horizon->latest = ns - by.low;
 		if (by.high > horizon->most_high)
@@ -118,6 +117,8 @@ void overtake_wait(struct graph *graph, struct host_thread *thread, int64_t ns)
 	int64_t from = ns - most_sooner(graph, thread);
 
 	raise_horizon(graph, thread, ns);
+	if (graph->threads.count < 2)
+		return;
 	for (size_t i = 0; i < graph->streams.count; i++) {
 		const struct device_stream *stream = table_at(&graph->streams, i);
 		bool in_reach = true;

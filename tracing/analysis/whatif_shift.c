@@ -55,7 +55,8 @@ struct input *inputs_add(struct inputs *inputs, struct span when, const struct s
 	inputs->item =
 		memory_grow(inputs->item, inputs->count, &inputs->capacity, sizeof(*inputs->item));
 	input = &inputs->item[inputs->count++];
-	*input = (struct input){.when = when, .even = even, .odd = odd, .gone = {-1, -1}};
+	*input = (struct input){
+		.when = when, .even = even, .odd = odd, .gone = {-1, -1}, .reach_ns = WHATIF_FAR};
 	return input;
 }
 
@@ -141,7 +142,9 @@ static struct span latest(const struct inputs *inputs, unsigned int lane, int64_
 		if (by.low < first.high)
 			low -= input->late_ns;
 		result.low = least(result.low, low);
-		bound = least(bound, by.high - input->when.low);
+		bound = least(bound, by.high - (by.high - first.low >= input->reach_ns
+							? least(input->plain_ns, input->when.low)
+							: input->when.low));
 	}
 	for (i = 0; i < inputs->count; i++) {
 		const struct input *input = &inputs->item[i];

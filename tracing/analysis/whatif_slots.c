@@ -39,7 +39,7 @@ static void clear(struct graph *graph, unsigned int number)
 		struct host_thread *thread = table_at(&graph->threads, i);
 
 		if (thread->horizon)
-			thread->horizon[number] = (struct horizon){0};
+			thread->horizon[number] = (struct horizon){.latest = thread->wide_ns};
 	}
 }
 
