@@ -171,6 +171,36 @@ def test_timeline(pages):
     pages.silent(path)
 
 
+def test_touch(pages):
+    """Two fingers zoom, one moves."""
+    path = pages.open(traces.train())
+    pages.browser.resize(390, 840, True)
+    pages.browser.send("Emulation.setTouchEmulationEnabled", enabled=True, maxTouchPoints=2)
+    x, y, width, height = pages.centre("#rows")
+
+    def touch(kind, *places):
+        pages.browser.send("Input.dispatchTouchEvent", type=kind, touchPoints=[{"x": x + place, "y": y + 60, "id": number} for number, place in enumerate(places)])
+
+    whole = pages.view()
+    touch("touchStart", 100, 200)
+    for step in range(1, 6):
+        touch("touchMove", 100 - 10 * step, 200 + 10 * step)
+    touch("touchEnd")
+    pages.browser.settle()
+    zoomed = pages.view()
+    require(f"two fingers zoom: {whole} {zoomed}", zoomed[1] - zoomed[0] < .7 * (whole[1] - whole[0]))
+    touch("touchStart", 200)
+    for step in range(1, 6):
+        touch("touchMove", 200 - 20 * step)
+    touch("touchEnd")
+    pages.browser.settle()
+    moved = pages.view()
+    require(f"one finger moves: {zoomed} {moved}", moved[0] > zoomed[0] and abs((moved[1] - moved[0]) - (zoomed[1] - zoomed[0])) < 1)
+    pages.silent(path)
+    pages.browser.send("Emulation.setTouchEmulationEnabled", enabled=False)
+    pages.browser.resize(1280, 900)
+
+
 def test_pointer(pages):
     """What lies under the pointer: the wait that a golden trace has there."""
     trace = traces.Trace()
@@ -263,7 +293,7 @@ def test_bounds(pages):
     with open(path, "a", encoding="ascii") as file:
         for index in range(waits):
             ns = 3_000_000_000 + index * 9000
-            file.write(f"{ns // 10**9}.{ns % 10**9:09d} host=alpha pid=77 tid={77 + index % 4} wait wait={1 + index % 2} candidates=1 stream=2 blocked_ns={800 + index % 97} call_ns=1000\n")
+            file.write(f"{ns // 10**9}.{ns % 10**9:09d} host=alpha pid=77 tid={77 + index % 4} wait wait={1 + index % 2} candidates=1 stream=2 blocked_ns={999 if index % 1000 == 7 else 800 + index % 97} call_ns=1000\n")
     out = os.path.join(pages.folder, "long.html")
     subprocess.run([pages.program, path, "html=" + out], check=True, timeout=50, stdout=subprocess.DEVNULL)
     size = os.path.getsize(out)
@@ -273,6 +303,8 @@ def test_bounds(pages):
     pages.browser.requests.clear()
     pages.browser.open("file://" + out)
     expect("waits", sum(int(text.replace(",", "")) for text in pages.texts("#table-body tr.entry td:nth-child(3)")), waits + 2)
+    longest = pages.browser.run("JSON.parse(document.getElementById('data').textContent).waits.filter((wait) => wait[2] === 999).length")
+    expect("the longest are kept", longest, waits // 1000)
     require("the note", f"of {waits + 2:,} waits one by one" in pages.text("#footer"))
     pages.silent(out)
 
@@ -318,7 +350,7 @@ def test_looks(pages):
     pages.silent(path)
 
 
-TESTS = (test_figures, test_table, test_savings, test_timeline, test_pointer, test_hostile, test_policy, test_doubt, test_bounds, test_looks)
+TESTS = (test_figures, test_table, test_savings, test_timeline, test_touch, test_pointer, test_hostile, test_policy, test_doubt, test_bounds, test_looks)
 
 
 def main():
