@@ -82,7 +82,8 @@ function drawHeading() {
 	const name = names.length ? names.slice(0, 3).join(", ") + (names.length > 3 ? ", \u2026" : "") : "No process";
 	byId("name").textContent = `${name}: where the host waited`;
 	document.title = `${name} - slipstream`;
-	byId("command").textContent = first && first.command ? first.command : "";
+	const commands = new Set(page.processes.map((process) => process.command));
+	byId("command").textContent = first && first.command ? first.command + (commands.size > 1 ? ` (and ${plural(commands.size - 1, "other")})` : "") : "";
 	const facts = [page.processes.length === 1 ? "1 process" : count(page.processes.length) + " processes"];
 	if (page.processes.length === 1 && first.pid) facts[0] += ` (pid ${first.pid})`;
 	if (hosts.size) facts.push(hosts.size === 1 ? `host ${[...hosts][0]}` : `${count(hosts.size)} hosts`);
