@@ -5,7 +5,7 @@
  *
  *	whatif-property SEEDS [FIRST]
  *
- * prints the first seed, and of a failure the seed and the smallest program found that still fails.
+ * FIRST is 1 unless given. It prints the first seed, and of a failure the seed and the smallest program found that still fails.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <cmocka.h>
 
@@ -231,7 +230,7 @@ int main(int argc, char **argv)
 
 	if (argc > 1)
 		seeds = (unsigned int)strtoul(argv[1], NULL, 10);
-	first_seed = argc > 2 ? strtoull(argv[2], NULL, 10) : (uint64_t)time(NULL) * 100000;
+	first_seed = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
 	printf("first seed %llu\n", (unsigned long long)first_seed);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
