@@ -80,7 +80,7 @@ class Place:
 
     def start(self, *steps, **options):
         return subprocess.Popen([self.arguments.program, *steps], env=self.environment(**options), stdout=subprocess.PIPE,
-                                stderr=subprocess.PIPE, text=True)
+                                stderr=subprocess.PIPE, text=True, preexec_fn=lambda: session.end_with_parent(signal.SIGKILL))
 
     def finish(self, process, status=0):
         try:

@@ -10,6 +10,7 @@
 `user_library` (tests/tracing/user.c as a library) is needed as root only. Skip: what to print and leave with 77.
 """
 import collections
+import ctypes
 import os
 import re
 import shutil
@@ -26,6 +27,14 @@ HEAD = re.compile(r"\[(\d+)\.(\d{9})\] \(\S+\) (?:\S+ )?(?:slipstream:)(\w+): ")
 CONTEXT = re.compile(r"\{ vpid = (\d+), vtid = (\d+) \}")
 FIELD = re.compile(r'(\w+) = ("(?:[^"\\]|\\.)*"|0x[0-9A-F]+|-?\d+)')
 LOST = re.compile(r"[Tt]racer discarded (\d+) event")
+
+
+PR_SET_PDEATHSIG = 1
+
+
+def end_with_parent(number=signal.SIGTERM):
+    """In a child: a test that is killed must not leave its daemon behind, nor a program that hangs."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(number))
 
 
 class Skip(Exception):
@@ -130,7 +139,7 @@ class Daemon:
     def start(self):
         with open(os.path.join(self.folder, "daemon.log"), "w") as log:
             self.process = subprocess.Popen(["lttng-sessiond", "--no-kernel"], env=self.own, stdin=subprocess.DEVNULL,
-                                            stdout=subprocess.DEVNULL, stderr=log, start_new_session=True)
+                                            stdout=subprocess.DEVNULL, stderr=log, start_new_session=True, preexec_fn=end_with_parent)
         deadline = time.monotonic() + 30
         while subprocess.run(["lttng", "--no-sessiond", "list"], env=self.own, capture_output=True, check=False).returncode:
             if self.process.poll() is not None or time.monotonic() > deadline:
