@@ -43,8 +43,8 @@ static uint64_t since_origin(const struct timeline_drawing *drawing, int64_t ns)
 
 /* Draws the operation of a lane, from its submission to `ns`, and empties the lane. */
 static void draw_operation(struct timeline_drawing *drawing, const struct model *model,
-			   const struct timeline_stream *stream, struct timeline_lane *lane,
-			   int64_t ns, bool is_complete)
+			   struct timeline_stream *stream, struct timeline_lane *lane, int64_t ns,
+			   bool is_complete)
 {
 	const struct timeline_operation *operation = &lane->operation;
 	int64_t end_ns = later(ns, operation->begin_ns + 2); /* room for arrows */

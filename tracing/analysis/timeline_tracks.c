@@ -8,12 +8,16 @@
 #define FIRST_PROCESS_PID UINT32_C(50000000)
 #define FIRST_STREAM_PID  UINT32_C(100000000)
 #define FIRST_LANE_TID    UINT32_C(200000000)
+#define LANE_TIDS         8 /* for each stream; at least TIMELINE_LANES + 1 */
+#define NUMBERED_STREAMS  (UINT32_C(1) << 20)
 #define UNKNOWN_TID       UINT32_C(40000000)
 #define LARGEST_PID       UINT32_C(4194304)
 
+_Static_assert(LANE_TIDS > TIMELINE_LANES, "every lane and the rest have a row");
+
 void timeline_tracks_begin(struct timeline_tracks *tracks)
 {
-	*tracks = (struct timeline_tracks){.next_tid = FIRST_LANE_TID};
+	*tracks = (struct timeline_tracks){0};
 	tracks->threads.data_size = sizeof(struct timeline_thread);
 	tracks->streams.data_size = sizeof(struct timeline_stream);
 	tracks->pids.data_size = sizeof(uint32_t);
@@ -87,13 +91,26 @@ struct timeline_stream *timeline_stream(struct timeline_tracks *tracks, uint32_t
 	return stream;
 }
 
-struct timeline_track timeline_lane(struct timeline_tracks *tracks,
-				    const struct timeline_stream *stream,
+/* Viewers sort by it: lanes of a stream side by side, streams by number. Unique in the process's group of streams. */
+static uint32_t lane_tid(struct timeline_tracks *tracks, struct timeline_stream *stream,
+			 const struct timeline_lane *lane)
+{
+	uint32_t number = lane == &stream->rest ? TIMELINE_LANES : (uint32_t)(lane - stream->lanes);
+
+	if (!stream->first_tid && stream->number < NUMBERED_STREAMS)
+		stream->first_tid = FIRST_LANE_TID + (uint32_t)stream->number * LANE_TIDS;
+	else if (!stream->first_tid)
+		stream->first_tid =
+			FIRST_LANE_TID + (NUMBERED_STREAMS + tracks->unnumbered++) * LANE_TIDS;
+	return stream->first_tid + number;
+}
+
+struct timeline_track timeline_lane(struct timeline_tracks *tracks, struct timeline_stream *stream,
 				    struct timeline_lane *lane)
 {
 	if (!lane->track.tid)
 		lane->track = (struct timeline_track){timeline_stream_pid(stream->process),
-						      tracks->next_tid++};
+						      lane_tid(tracks, stream, lane)};
 	return lane->track;
 }
 

@@ -77,6 +77,7 @@ struct timeline_stream {
 	uint32_t process;
 	uint64_t
 		number; /* TIMELINE_LEGACY | context id: the legacy stream of a context, not defined yet */
+	uint32_t first_tid; /* of its lanes; 0: none used yet */
 	struct timeline_lane lanes[TIMELINE_LANES];
 	struct timeline_lane rest; /* `operation` is the first of those that found no lane */
 	uint64_t rest_last;
@@ -94,8 +95,8 @@ struct timeline_tracks {
 	struct table streams;   /* struct timeline_stream, by process and number */
 	struct table pids;      /* uint32_t: process of that pid */
 	struct table processes; /* uint32_t: pid of that process in the file */
-	uint32_t next_tid;
-	uint64_t left_out; /* events of threads and streams beyond the cap */
+	uint32_t unnumbered;    /* streams whose number is too large, or not known yet */
+	uint64_t left_out;      /* events of threads and streams beyond the cap */
 };
 
 void timeline_tracks_begin(struct timeline_tracks *tracks);
@@ -113,8 +114,7 @@ struct timeline_stream *timeline_stream(struct timeline_tracks *tracks, uint32_t
 					uint64_t number);
 
 /* The lane's row; made at its first use. */
-struct timeline_track timeline_lane(struct timeline_tracks *tracks,
-				    const struct timeline_stream *stream,
+struct timeline_track timeline_lane(struct timeline_tracks *tracks, struct timeline_stream *stream,
 				    struct timeline_lane *lane);
 /* A free lane from `*begin_ns` on, which is moved where all end later; NULL: operations hold all. */
 struct timeline_lane *timeline_free_lane(struct timeline_stream *stream, int64_t *begin_ns);
