@@ -18,7 +18,7 @@
 #define UNKNOWN_OWN_NS 10000
 
 /* What a tracer spends on a wait, which goes with it. */
-#define TRACER_NS 20000
+#define TRACER_NS 5000
 
 /* How far the own cost may be off, by how it is known. */
 static int64_t own_error(uint32_t basis, int64_t own)
@@ -208,17 +208,45 @@ static struct host_call measure(struct graph *graph, const struct open_call *cal
 	return host;
 }
 
-/* Once the queue had room, and not before, the operation was handed over. */
-static void settle_queued(struct graph *graph, const struct host_thread *thread,
-			  const struct host_call *host, struct operation *own)
+/* From the least to the most that either says. */
+static struct shift *either(struct graph *graph, const struct operation *before,
+			    const struct host_thread *after)
 {
-	if (!own || own->resolved || host->manner != FOR_ROOM)
+	struct shift *shift = shift_new(graph);
+
+	for (unsigned int lane = 0; lane < graph->lanes; lane++) {
+		struct span a = (lane & 1 ? before->odd : before->even)->lane[lane];
+		struct span b = (lane & 1 ? graph->shift : after->shift)->lane[lane];
+
+		shift->lane[lane] = (struct span){least_ns(a.low, b.low), most_ns(a.high, b.high)};
+	}
+	return shift;
+}
+
+/*
+ * When the call's own operation was handed over: of copies when it began (what it waits for is ahead of
+ * it on the stream anyway); once the queue had room, the function was loaded; or nobody knows.
+ */
+static void settle_sent(struct graph *graph, const struct host_thread *thread,
+			const struct host_call *host, struct operation *own)
+{
+	struct shift *even, *odd;
+
+	if (!own || own->resolved || host->manner == FOR_TARGETS || host->manner == FOR_EVENT)
 		return;
-	own->sent = (struct span){host->end - host->own, host->end};
+	if (host->manner == FOR_SOMETHING) {
+		own->sent = (struct span){host->begin, host->end};
+		even = either(graph, own, thread);
+		odd = shift_ref(even);
+	} else {
+		own->sent = (struct span){host->end - host->own, host->end};
+		even = shift_ref(thread->shift);
+		odd = shift_ref(graph->shift);
+	}
 	shift_unref(own->even);
 	shift_unref(own->odd);
-	own->even = shift_ref(thread->shift);
-	own->odd = shift_ref(graph->shift);
+	own->even = even;
+	own->odd = odd;
 }
 
 void call_forget(struct open_call *call)
@@ -266,7 +294,7 @@ void call_settle(struct graph *graph, struct host_thread *thread)
 	thread->shift = shift_ref(shift);
 	shift_unref(graph->shift);
 	graph->shift = shift;
-	settle_queued(graph, thread, &host, call->own);
+	settle_sent(graph, thread, &host, call->own);
 	for (size_t i = 0; i < host.target_count; i++)
 		operation_unref(graph->targets[i]);
 	call_forget(call);
