@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 
 sys.dont_write_bytecode = True
 import session
@@ -312,9 +313,10 @@ class Ways(Traced):
         with open(self.path("read")) as file:
             return file.read().count("slipstream:wait:")
 
-    def test_live(self):
-        """A reader that is there from the start has every wait before the program has ended, and ends with it."""
-        process = self.start("--live", steps=["await:" + self.path("first"), "waits:30", "await:" + self.path("go"), "waits:5"])
+    def read_meanwhile(self, act):
+        """A live reader, and act(reader) between the first waits and the last; what the tracer said."""
+        process = self.start("--live", steps=["await:" + self.path("first"), "waits:30", "await:" + self.path("go"), "waits:5",
+                                              "touch:" + self.path("done")])
         address = LIVE.match(process.stderr.readline())
         with open(self.path("read"), "w") as out:
             reader = subprocess.Popen(["babeltrace2", "--component=live:source.ctf.lttng-live", '--params=inputs=["%s"]' % address[1],
@@ -326,7 +328,7 @@ class Ways(Traced):
             open(self.path("first"), "w").close()
             wait_until(lambda: self.read_live() >= 30, what="the live reader")
             self.assertIsNone(process.poll())
-            open(self.path("go"), "w").close()
+            act(reader)
             _, errors = self.finish(process, 0)
             _, complaints = reader.communicate(timeout=30)
             self.assertEqual(reader.returncode, 0, complaints)
@@ -337,6 +339,23 @@ class Ways(Traced):
         self.assertEqual(self.read_live(), self.counted())
         self.assert_complete(errors)
         self.assert_nothing_left()
+
+    def go_on(self):
+        open(self.path("go"), "w").close()
+        wait_until(lambda: os.path.exists(self.path("done")), what="the program")
+
+    def test_live(self):
+        """A reader that is there from the start has every wait before the program has ended, and ends with it."""
+        self.read_meanwhile(lambda reader: self.go_on())
+
+    def test_live_reader_that_is_behind(self):
+        """The relay daemon does not end before the reader has had the rest."""
+        def act(reader):
+            reader.send_signal(signal.SIGSTOP)
+            self.go_on()
+            time.sleep(2)
+            reader.send_signal(signal.SIGCONT)
+        self.read_meanwhile(act)
 
     def test_live_report(self):
         """slipstream report at the address counts what the processes counted."""

@@ -34,7 +34,7 @@
 #define SNAPSHOTS_MAX  16  /* that the daemon saves of its own accord: a disk has an end */
 #define SETTLE_MS      300 /* a snapshot that an event asks for begins within that time */
 #define EMPTY_BYTES    UINT64_C(12288) /* of a stream: a page or two are there without an event */
-#define READER_NS      UINT64_C(3000000000) /* that a live reader has for the rest */
+#define READER_NS      UINT64_C(5000000000) /* that a live reader has for the rest */
 #define READER_STEP_US 50000
 
 struct tracer {
