@@ -133,10 +133,23 @@ static const union trace_payload *last(enum trace_event event)
 	return nth(event, count(event) - 1);
 }
 
+static uint64_t work_ns(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+	return (uint64_t)time.tv_sec * UINT64_C(1000000000) + (uint64_t)time.tv_nsec;
+}
+
+static uint64_t slow_ns; /* work that asking for allocations is */
+
 static size_t allocations(uint64_t after, struct emit_allocation *ret_found, size_t most)
 {
+	uint64_t end = work_ns() + slow_ns;
 	size_t i;
 
+	while (work_ns() < end)
+		;
 	/* 130 blocks of 16 bytes, 32 apart. */
 	for (i = 0; i < most && after / 32 + i < 130; i++)
 		ret_found[i] = (struct emit_allocation){
@@ -300,6 +313,18 @@ static void test_sessions_come_and_go(void **state)
 	taken_count = 0;
 	wait_for(1, 1, 0);
 	assert_int_equal(taken_count, 1);
+}
+
+/* Dumps that take long are made seldom. */
+static void test_slow_dumps(void **state)
+{
+	(void)state;
+	slow_ns = 10000000;
+	wait_for(1, 1, 0);
+	slow_ns = 0;
+	usleep(1100000);
+	wait_for(1, 1, 0);
+	assert_int_equal(count(TRACE_DUMP_BEGIN), 1);
 }
 
 /* A session that wants waits alone gets no definitions, and is not asked at each. */
@@ -555,6 +580,29 @@ static void test_blocked(void **state)
 	assert_int_equal(count(TRACE_DUMP_BEGIN), 1);
 }
 
+/* Nor does it keep the process from ending. */
+static void test_blocked_at_the_end(void **state)
+{
+	uint64_t began;
+	pthread_t thread;
+
+	(void)state;
+	is_blocked = false;
+	pthread_mutex_lock(&gate);
+	inside = block;
+	assert_int_equal(pthread_create(&thread, NULL, wait_once, NULL), 0);
+	while (!__atomic_load_n(&is_blocked, __ATOMIC_SEQ_CST))
+		usleep(1000);
+	began = now_ns();
+	fake->end();
+	assert_true(now_ns() - began < UINT64_C(20000000000));
+	assert_int_equal(taken[taken_count - 1].event, TRACE_PROCESS_END);
+	assert_int_equal(count(TRACE_DUMP_BEGIN), 1);
+	pthread_mutex_unlock(&gate);
+	pthread_join(thread, NULL);
+	inside = NULL;
+}
+
 static void be_cancelled(enum trace_event event)
 {
 	if (event == TRACE_DEF_RULE)
@@ -768,6 +816,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test_setup(test_damaged_file, begin),
 		cmocka_unit_test_setup(test_interrupted, begin),
 		cmocka_unit_test_setup(test_blocked, begin),
+		cmocka_unit_test_setup(test_blocked_at_the_end, begin),
+		cmocka_unit_test_setup(test_slow_dumps, begin),
 		cmocka_unit_test_setup(test_cancelled, begin),
 		cmocka_unit_test_setup(test_forks, begin),
 		cmocka_unit_test_setup(test_threads, begin),
