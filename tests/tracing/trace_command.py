@@ -357,6 +357,21 @@ class Ways(Traced):
             reader.send_signal(signal.SIGCONT)
         self.read_meanwhile(act)
 
+    def test_live_reader_that_stays(self):
+        """One that would wait for another session does not keep the tracer, and is no error of the trace."""
+        process = self.start("--live", steps=["await:" + self.path("go"), "waits:5"])
+        address = LIVE.match(process.stderr.readline())[1]
+        reader = subprocess.Popen(["babeltrace2", address], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            wait_until(lambda: is_connected(int(re.search(r":(\d+)/", address)[1])), what="the live reader's connection")
+            open(self.path("go"), "w").close()
+            _, errors = self.finish(process, 0, 40)
+        finally:
+            reader.kill()
+            reader.wait()
+        self.assertEqual(errors, "slipstream trace: the trace is in %s\n" % self.folder)
+        self.assert_complete(errors)
+
     def test_live_report(self):
         """slipstream report at the address counts what the processes counted."""
         process = self.start("--live", steps=["await:" + self.path("first"), "waits:30", "sleep:1500"])

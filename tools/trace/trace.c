@@ -360,16 +360,17 @@ static void finish(struct tracer *tracer)
 
 	last_snapshot(tracer);
 	(void)session_stop(tracer->session, &loss, &error_text);
+	say_loss(tracer, &loss);
+	/* What the daemons say later is about their own end. */
+	if (error_text)
+		command_say("the trace is cut short, its loss is not known: %s", error_text);
+	else
+		daemon_log_say_error(tracer->log);
 	session_end(tracer->session);
 	tracer->session = NULL;
 	if (tracer->options.live)
 		wait_for_readers(tracer);
 	end_daemons(tracer);
-	say_loss(tracer, &loss);
-	if (error_text)
-		command_say("the trace is cut short, its loss is not known: %s", error_text);
-	else
-		daemon_log_say_error(tracer->log);
 	if (!error_text && !loss.events)
 		say_empty(tracer);
 	daemon_log_keep(tracer->log, tracer->folder);
