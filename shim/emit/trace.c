@@ -270,7 +270,8 @@ static inline const struct trace_emitter *emitter_of(enum trace_event event)
 
 	if (!emitters)
 		return NULL;
-	if (__builtin_expect(emitters[event].is_enabled(), 1))
+	if (__atomic_load_n(emitters[event].state, __ATOMIC_RELAXED) &&
+	    __builtin_expect(emitters[event].is_enabled(), 1))
 		return &emitters[event];
 	if (__atomic_load_n(&recording, __ATOMIC_RELAXED) == RECORDING_DUMPED &&
 	    !emitters[TRACE_DUMP_BEGIN].is_enabled())

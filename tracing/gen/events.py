@@ -110,7 +110,7 @@ def provider_source(events):
         lines += [f"static void emit_{name}(const void *event)", "{", f"\tlttng_ust_do_tracepoint(slipstream, {name}, (const struct trace_{name} *)event);", "}", "",
                   f"static bool {name}_is_enabled(void)", "{", f"\treturn lttng_ust_tracepoint_enabled(slipstream, {name});", "}", ""]
     lines.append("const struct trace_emitter trace_emitters[TRACE_EVENT_COUNT] = {")
-    lines += [f"\t[TRACE_{name.upper()}] = {{{name}_is_enabled, emit_{name}}}," for name in events]
+    lines += [f"\t[TRACE_{name.upper()}] = {{&lttng_ust_tracepoint_slipstream___{name}.state, {name}_is_enabled, emit_{name}}}," for name in events]
     lines += ["};", ""]
     return "\n".join(lines)
 

@@ -19,6 +19,8 @@
 #define TRACE_PROVIDER_MAGIC  UINT64_C(0x31565250504c5353)
 
 struct trace_emitter {
+	/* 0 while no session records this event, so that a program without one pays for a load and a branch; else ask. */
+	const int *state;
 	bool (*is_enabled)(void);        /* does any session record this event? */
 	void (*emit)(const void *event); /* struct trace_<event>; only where is_enabled() said so */
 };

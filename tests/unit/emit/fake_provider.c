@@ -58,7 +58,9 @@ static bool is_enabled(enum trace_event event)
 	}
 EVENTS(FUNCTIONS)
 
-#define ROW(name, NAME) [TRACE_##NAME] = {name##_is_enabled, emit_##name},
+static const int ask = 1; /* the functions decide, as the test has set them */
+
+#define ROW(name, NAME) [TRACE_##NAME] = {&ask, name##_is_enabled, emit_##name},
 static const struct trace_emitter emitters[TRACE_EVENT_COUNT] = {EVENTS(ROW)};
 
 static uint32_t process(void)
