@@ -63,7 +63,7 @@ static emit_allocations *open_allocations;    /* as provider */
 static bool token;
 static uint64_t sent;
 static uint64_t next_ns;
-static int recording;
+int trace_recording;
 static uint32_t dumps, dump_events; /* under the token */
 static __thread bool has_token __attribute__((tls_model("initial-exec")));
 static uint64_t again[AGAIN_MAX];
@@ -190,7 +190,7 @@ static void dump(enum reason reason)
 	uint64_t took;
 
 	/* First: whoever finds the session stopped from here on makes the next dump a first one. */
-	__atomic_store_n(&recording, RECORDING_DUMPED, __ATOMIC_RELAXED);
+	__atomic_store_n(&trace_recording, RECORDING_DUMPED, __ATOMIC_RELAXED);
 	__atomic_store_n(&next_ns, UINT64_MAX, __ATOMIC_RELAXED);
 	trace_send(TRACE_DUMP_BEGIN, &begin);
 	dump_events = 0;
@@ -239,8 +239,8 @@ static void __attribute__((cold, noinline)) send_definitions(uint64_t now_ns)
 	if (!trace_emitters[TRACE_DUMP_BEGIN].is_enabled()) {
 		__atomic_store_n(&sent, file_used(), __ATOMIC_RELAXED);
 		__atomic_store_n(&next_ns, now(CLOCK_MONOTONIC) + DUMP_EVERY_NS, __ATOMIC_RELAXED);
-		__atomic_store_n(&recording, RECORDING_BARE, __ATOMIC_RELAXED);
-	} else if (__atomic_load_n(&recording, __ATOMIC_RELAXED) != RECORDING_DUMPED) {
+		__atomic_store_n(&trace_recording, RECORDING_BARE, __ATOMIC_RELAXED);
+	} else if (__atomic_load_n(&trace_recording, __ATOMIC_RELAXED) != RECORDING_DUMPED) {
 		dump(REASON_FIRST);
 	} else if (now_ns >= __atomic_load_n(&next_ns, __ATOMIC_RELAXED)) {
 		dump(REASON_TIME);
@@ -254,7 +254,7 @@ static void __attribute__((cold, noinline)) send_definitions(uint64_t now_ns)
 
 static inline void prepare(uint64_t now_ns)
 {
-	if (__builtin_expect(!__atomic_load_n(&recording, __ATOMIC_RELAXED) ||
+	if (__builtin_expect(!__atomic_load_n(&trace_recording, __ATOMIC_RELAXED) ||
 				     now_ns >= __atomic_load_n(&next_ns, __ATOMIC_RELAXED) ||
 				     file_used() != __atomic_load_n(&sent, __ATOMIC_RELAXED) ||
 				     __atomic_load_n(&any_again, __ATOMIC_RELAXED),
@@ -273,9 +273,9 @@ static inline const struct trace_emitter *emitter_of(enum trace_event event)
 	if (__atomic_load_n(emitters[event].state, __ATOMIC_RELAXED) &&
 	    __builtin_expect(emitters[event].is_enabled(), 1))
 		return &emitters[event];
-	if (__atomic_load_n(&recording, __ATOMIC_RELAXED) == RECORDING_DUMPED &&
+	if (__atomic_load_n(&trace_recording, __ATOMIC_RELAXED) == RECORDING_DUMPED &&
 	    !emitters[TRACE_DUMP_BEGIN].is_enabled())
-		__atomic_store_n(&recording, RECORDING_NOTHING, __ATOMIC_RELAXED);
+		__atomic_store_n(&trace_recording, RECORDING_NOTHING, __ATOMIC_RELAXED);
 	return NULL;
 }
 
@@ -283,11 +283,12 @@ void trace_wait(const struct emit_finding *finding, uint32_t wait, const uint32_
 		uint32_t count)
 {
 	const struct trace_emitter *emitter = emitter_of(TRACE_WAIT);
-	int saved_errno = errno;
 	struct trace_wait event;
+	int saved_errno;
 
 	if (!emitter)
 		return;
+	saved_errno = errno;
 	prepare(finding->returned_ns);
 	event.wait = wait;
 	event.candidates = count > 1 ? set_of(candidates, count) : count ? candidates[0] : 0;
@@ -420,7 +421,7 @@ void trace_forked(void)
 
 	__atomic_store_n(&token, false, __ATOMIC_RELAXED);
 	__atomic_store_n(&sent, 0, __ATOMIC_RELAXED);
-	__atomic_store_n(&recording, RECORDING_NOTHING, __ATOMIC_RELAXED);
+	__atomic_store_n(&trace_recording, RECORDING_NOTHING, __ATOMIC_RELAXED);
 	__atomic_store_n(&any_again, false, __ATOMIC_RELAXED);
 	for (i = 0; i < AGAIN_MAX; i++)
 		__atomic_store_n(&again[i], NO_RECORD, __ATOMIC_RELAXED);

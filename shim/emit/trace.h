@@ -28,9 +28,21 @@ static inline bool trace_is_loaded(void)
  */
 void trace_send(enum trace_event event, const void *payload);
 
+/* A session had its definitions sent, and nobody has noticed its end yet. trace.c */
+extern int trace_recording;
+
+/* Is there anything to do about this event? Most of the time no session records: two loads. */
+static inline bool trace_wants(enum trace_event event)
+{
+	const struct trace_emitter *emitters = __atomic_load_n(&trace_emitters, __ATOMIC_ACQUIRE);
+
+	return emitters && (__atomic_load_n(emitters[event].state, __ATOMIC_RELAXED) ||
+			    __atomic_load_n(&trace_recording, __ATOMIC_RELAXED));
+}
+
 /*
  * One call that waited, and the ids of its candidates. After its records were made. Sends what
- * definitions are new before.
+ * definitions are new before. Where trace_wants().
  */
 void trace_wait(const struct emit_finding *finding, uint32_t wait, const uint32_t *candidates,
 		uint32_t count);
