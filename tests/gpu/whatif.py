@@ -5,7 +5,7 @@
     whatif.py --build DIR [--out DIR] [--rounds N] [--kernel US] [--host US] [--pairs N] [NAME...]
 
 DIR is a finished build or a pack (pack.sh). LTTng's programs are found by PATH. Exit status 0: each measured saving lies in its interval, of at
-most 30 %; 1: one does not; 77: cannot be told here. Kernels of 5 ms and 3 ms of host work, 40 rounds: 12 s for all three.
+most 30 %; 1: one does not; 77: cannot be told here. Kernels of 10 ms and 6 ms of host work, 20 rounds: 10 to 20 s for all three where the machine is quiet.
 """
 import argparse
 import os
@@ -22,10 +22,10 @@ def main():
     parser.add_argument("--build", required=True)
     parser.add_argument("--driver", help="folder of another driver, to try this script without a GPU")
     parser.add_argument("--out")
-    parser.add_argument("--rounds", default="40")
-    parser.add_argument("--kernel", default="5000")
-    parser.add_argument("--host", default="3000")
-    parser.add_argument("--pairs", default="5")
+    parser.add_argument("--rounds", default="20")
+    parser.add_argument("--kernel", default="10000")
+    parser.add_argument("--host", default="6000")
+    parser.add_argument("--pairs", default="12")
     parser.add_argument("names", nargs="*", default=["free", "pageable", "context"])
     options = parser.parse_args()
     build = os.path.abspath(options.build)
