@@ -48,9 +48,11 @@ def need_tools():
 
 
 def value(text):
-    if text.startswith('"'):
-        return text[1:-1].encode().decode("unicode_escape").encode("latin-1", "replace").decode(errors="replace") if "\\" in text else text[1:-1]
-    return int(text, 0)
+    if not text.startswith('"'):
+        return int(text, 0)
+    if "\\" not in text:
+        return text[1:-1]
+    return text[1:-1].encode().decode("unicode_escape").encode("latin-1", "replace").decode(errors="replace")
 
 
 def parse(text):
@@ -62,15 +64,16 @@ def parse(text):
             continue
         context = CONTEXT.search(line, head.end())
         fields = dict((name, value(found)) for name, found in FIELD.findall(line[context.end() if context else head.end():]))
-        events.append(Event(int(head[1]) * 10**9 + int(head[2]), head[3], int(context[1]) if context else 0, int(context[2]) if context else 0,
-                            fields))
+        vpid, vtid = (int(context[1]), int(context[2])) if context else (0, 0)
+        events.append(Event(int(head[1]) * 10**9 + int(head[2]), head[3], vpid, vtid, fields))
     return events
 
 
 class Session:
     """A session of a daemon, recording from the moment it is made unless start=False."""
 
-    def __init__(self, daemon, name, events=("slipstream:*",), contexts=("vpid", "vtid"), channel=(), start=True, snapshot=False, output=None):
+    def __init__(self, daemon, name, events=("slipstream:*",), contexts=("vpid", "vtid"), channel=(), start=True, snapshot=False,
+                 output=None):
         self.daemon = daemon
         self.name = name
         self.folder = os.path.join(daemon.folder, "trace-" + name)

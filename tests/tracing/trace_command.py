@@ -81,6 +81,16 @@ class Command(Traced):
         result = self.trace(program="/usr/bin/python3", steps=["-c", "import os;print(sorted(map(int,os.listdir('/proc/self/fd'))))"])
         self.assertEqual(result.stdout, "[0, 1, 2, 3]\n")  # 3: the folder itself
 
+    def test_closed_descriptors_stay_closed(self):
+        script = "import os,sys\nn=[]\nfor i in range(3):\n try: os.fstat(i)\n except OSError: n.append(i)\nopen(sys.argv[1],'w').write(str(n))"
+        out = self.path("closed")
+        result = subprocess.run(["sh", "-c", "exec \"$0\" \"$@\" <&- >&- 2>&-", *self.command(
+            program="/usr/bin/python3", steps=["-c", script, out])], env=self.environment, timeout=60)
+        self.assertEqual(result.returncode, 0)
+        with open(out) as file:
+            self.assertEqual(file.read(), "[0, 1, 2]")
+        self.assert_nothing_left()
+
     def test_as_an_ordinary_user(self):
         if os.geteuid():
             self.skipTest("is one already")
