@@ -74,9 +74,13 @@ static void check_no_trace_option(const struct arguments *arguments)
 	const char *option = arguments->select.trace_option;
 	bool by = arguments->output.style.by >= REPORT_BY_STREAM;
 
-	if (option || by)
-		command_fail(command_usage_status, "%s%s needs a trace, and none is in %s",
-			     by ? "this key of --by" : "--", by ? "" : option, arguments->paths[0]);
+	if (!option && !by)
+		return;
+	if (arguments->select.records)
+		command_fail(command_usage_status, "%s%s needs a trace: not with --records",
+			     by ? "this key of --by" : "--", by ? "" : option);
+	command_fail(command_usage_status, "%s%s needs a trace, and none is in %s",
+		     by ? "this key of --by" : "--", by ? "" : option, arguments->paths[0]);
 }
 
 int command_report(int argc, char **argv)

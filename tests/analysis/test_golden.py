@@ -79,6 +79,7 @@ class Rankings(Case):
         environment = {key: value for key, value in os.environ.items() if not key.startswith("SLIPSTREAM_")}
         self.assertIn("needs a trace", self.run_command(TOOL, "run", "--by=rank", "true", status=125, env=environment).stderr)
         self.assertIn("--gpu needs a trace", self.report(self.path("empty"), "--gpu=1", status=2).stderr)
+        self.assertIn("--waits needs a trace: not with --records", self.report(golden("ranks"), "--records", "--waits", status=2).stderr)
 
 
 class Selections(Case):
