@@ -3,7 +3,7 @@
  * Doctor, tracing: the provider, the parts of LTTng, whether they fit each other, and what would be
  * missed. Called by the doctor. Nothing here is needed for record files.
  */
-#include <errno.h>
+#include <stdbool.h>
 #include <sys/statvfs.h>
 
 #include "doctor.h"
@@ -17,38 +17,32 @@
 
 static void check_provider(struct doctor *doctor, const struct tracing_parts *parts)
 {
-	if (!parts->provider)
-		doctor_add(doctor, "lttng", DOCTOR_NOTE,
-			   "the provider is not part of this build (Debian package "
-			   "liblttng-ust-dev): no LTTng traces, record files work");
-	else if (parts->provider_error)
-		doctor_add(doctor, "lttng", DOCTOR_MISSING,
-			   "%s does not load: %s (Debian package "
-			   "liblttng-ust1)",
-			   parts->provider, parts->provider_error);
+	_cleanup_free_ char *missing = tracing_parts_missing_provider(parts);
+
+	if (missing)
+		doctor_add(doctor, "lttng", parts->provider ? DOCTOR_MISSING : DOCTOR_NOTE,
+			   "%s: no LTTng traces, record files work", missing);
 	else
 		doctor_add(doctor, "lttng", DOCTOR_OK, "%s loads, with %s", parts->provider,
 			   parts->ust ? parts->ust : "an LTTng-UST of unknown place");
 }
 
+/* A provider that does not load is a finding of its own. */
 static void check_daemons(struct doctor *doctor, const struct tracing_parts *parts)
 {
 	const char *version = parts->sessiond_version ? parts->sessiond_version : "unknown version";
-	_cleanup_free_ char *missing = NULL;
+	bool has_provider = parts->provider && !parts->provider_error;
+	_cleanup_free_ char *missing =
+		has_provider || !parts->sessiond ? tracing_parts_missing(parts) : NULL;
 
-	if (!parts->sessiond) {
-		doctor_add(
-			doctor, "sessiond", DOCTOR_NOTE,
-			"lttng-sessiond not found (Debian package lttng-tools): slipstream trace "
-			"needs it");
-		return;
-	}
-	missing = parts->provider && !parts->provider_error ? tracing_parts_missing(parts) : NULL;
-	if (missing)
+	if (!parts->sessiond)
+		doctor_add(doctor, "sessiond", DOCTOR_NOTE, "%s: slipstream trace needs it",
+			   missing);
+	else if (missing)
 		doctor_add(doctor, "sessiond", DOCTOR_WARNING, "%s", missing);
 	else
 		doctor_add(doctor, "sessiond", DOCTOR_OK, "%s, %s", parts->sessiond, version);
-	if (!parts->relayd)
+	if (parts->sessiond && !parts->relayd)
 		doctor_add(doctor, "relayd", DOCTOR_NOTE,
 			   "not found: no live traces, none of several machines");
 }
