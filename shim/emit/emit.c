@@ -13,7 +13,6 @@
 #include "emit/emit.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -239,56 +238,6 @@ void emit_driver(const char *path, int version)
 		__atomic_store_n(&header->driver_version, version, __ATOMIC_RELAXED);
 }
 
-struct record_context *emit_context(struct record_context *record, uint64_t id, int device)
-{
-	static uint32_t contexts; /* under emit's lock */
-	static uint32_t made_for; /* the record file they are counted in; as contexts */
-
-	if (record && record->id == id) {
-		__atomic_store_n(&record->device, device, __ATOMIC_RELAXED);
-		trace_again(record);
-		return record;
-	}
-	record = NULL;
-	if (emit_is_open() && emit_lock()) {
-		record = emit_take_locked(sizeof(*record));
-		if (record) {
-			if (made_for != generation)
-				contexts = 0;
-			made_for = generation;
-			record->number = ++contexts;
-			record->device = device;
-			record->id = id;
-			emit_publish(record, RECORD_CONTEXT);
-		}
-		emit_unlock();
-	}
-	if (!record)
-		emit_count_dropped();
-	return record;
-}
-
-struct record_stream *emit_stream(struct record_stream *record, uint32_t number,
-				  enum stream_kind kind, uint64_t context, uint64_t handle)
-{
-	bool is_new = !record;
-
-	if (is_new)
-		record = emit_reserve(sizeof(*record));
-	if (!record)
-		return NULL;
-	if (is_new)
-		record->number = number;
-	__atomic_store_n(&record->kind, kind, __ATOMIC_RELAXED);
-	__atomic_store_n(&record->context, context, __ATOMIC_RELAXED);
-	__atomic_store_n(&record->handle, handle, __ATOMIC_RELAXED);
-	if (is_new)
-		emit_publish(record, RECORD_STREAM);
-	else
-		trace_again(record);
-	return record;
-}
-
 /* Adds up in place; the record is live. */
 static void raise_to(uint64_t *live, uint64_t value)
 {
@@ -327,64 +276,8 @@ void emit_wait(const struct emit_finding *finding)
 		__atomic_fetch_add(&waited_for->count, 1, __ATOMIC_RELAXED);
 		__atomic_fetch_add(&waited_for->blocked_ns, finding->blocked_ns, __ATOMIC_RELAXED);
 	}
-	if (__builtin_expect(trace_is_loaded(), 0))
+	if (__builtin_expect(trace_wants(TRACE_WAIT), 0))
 		trace_wait(finding, wait_id, known, count);
-}
-
-static uint32_t command_line_id(void)
-{
-	char text[TEXT_LENGTH];
-	ssize_t length = 0;
-	ssize_t i;
-	int fd;
-
-	fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
-	if (fd >= 0) {
-		length = read(fd, text, sizeof(text));
-		close(fd);
-	}
-	if (length <= 0)
-		return 0;
-	if (!text[length - 1])
-		length--;
-	for (i = 0; i < length; i++)
-		if (!text[i])
-			text[i] = ' ';
-	return intern_string(text, (size_t)length);
-}
-
-static uint32_t executable_id(void)
-{
-	char text[TEXT_LENGTH];
-	ssize_t length;
-
-	length = readlink("/proc/self/exe", text, sizeof(text));
-	return length > 0 ? intern_string(text, (size_t)length) : 0;
-}
-
-static const char *const mode_names[] = {"off", "observe", "fix"};
-static const char *const level_names[] = {"waits", "full"};
-
-#define FORMAT_MODE(field)   "%s\n", mode_names[config.field]
-#define FORMAT_STRING(field) "%s\n", config.field ? config.field : ""
-#define FORMAT_BOOL(field)   "%s\n", config.field ? "on" : "off"
-#define FORMAT_UINT(field)   "%u\n", config.field
-#define FORMAT_LEVEL(field)  "%s\n", level_names[config.field]
-#define FORMAT_NS(field)     "%lluns\n", (unsigned long long)config.field
-
-static uint32_t config_id(void)
-{
-	char text[TEXT_LENGTH];
-	size_t used = 0;
-	int length;
-
-#define OPTION(variable, field, kind, default_, unit, help)                                        \
-	length = snprintf(text + used, sizeof(text) - used, #variable "=" FORMAT_##kind(field));   \
-	if (length > 0 && (size_t)length < sizeof(text) - used)                                    \
-		used += (size_t)length;
-#include "options.def"
-#undef OPTION
-	return intern_string(text, used);
 }
 
 static void write_functions(void)
@@ -507,10 +400,10 @@ static bool open_here(void)
 	header->dropped = __atomic_exchange_n(&lost_before, 0, __ATOMIC_RELAXED);
 	emit_publish(header, RECORD_HEADER);
 	emit_unlock();
-	header->exe = executable_id();
-	header->command = command_line_id();
+	header->exe = process_executable();
+	header->command = process_command();
 	header->shim_version = text_id(SLIPSTREAM_VERSION);
-	header->config = config_id();
+	header->config = process_settings();
 	write_functions();
 	write_rules();
 	write_early(header);

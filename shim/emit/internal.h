@@ -24,4 +24,9 @@ bool emit_is_open(void);
 /* Counter blocks: start anew in a forked child; make the block of the thunks at open. */
 void counters_clear(void);
 
+/* process.c: string ids, 0 where it cannot be told. */
+uint32_t process_command(void); /* blanks between arguments, cut at 4 KiB */
+uint32_t process_executable(void);
+uint32_t process_settings(void); /* effective ones, as NAME=VALUE lines */
+
 #endif

@@ -16,7 +16,7 @@
 #include "tracing/event.h"
 
 #define TRACE_PROVIDER_SYMBOL "slipstream_trace_provider"
-#define TRACE_PROVIDER_MAGIC  UINT64_C(0x31565250504c5353)
+#define TRACE_PROVIDER_MAGIC  UINT64_C(0x32565250504c5353)
 
 struct trace_emitter {
 	/* 0 while no session records this event, so that a program without one pays for a load and a branch; else ask. */

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Process: what the record file says of its process: command line, program, settings. Called by emit.c
+ * when a file is opened, by the one thread that opens it. Relies on /proc and intern.c.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include "config.h"
+#include "emit/intern.h"
+#include "emit/internal.h"
+
+#define TEXT_LENGTH 4096
+
+uint32_t process_command(void)
+{
+	char text[TEXT_LENGTH];
+	ssize_t length = 0;
+	ssize_t i;
+	int fd;
+
+	fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
+	if (fd >= 0) {
+		length = read(fd, text, sizeof(text));
+		close(fd);
+	}
+	if (length <= 0)
+		return 0;
+	if (!text[length - 1])
+		length--;
+	for (i = 0; i < length; i++)
+		if (!text[i])
+			text[i] = ' ';
+	return intern_string(text, (size_t)length);
+}
+
+uint32_t process_executable(void)
+{
+	char text[TEXT_LENGTH];
+	ssize_t length;
+
+	length = readlink("/proc/self/exe", text, sizeof(text));
+	return length > 0 ? intern_string(text, (size_t)length) : 0;
+}
+
+static const char *const mode_names[] = {"off", "observe", "fix"};
+static const char *const level_names[] = {"waits", "full"};
+
+#define FORMAT_MODE(field)   "%s\n", mode_names[config.field]
+#define FORMAT_STRING(field) "%s\n", config.field ? config.field : ""
+#define FORMAT_BOOL(field)   "%s\n", config.field ? "on" : "off"
+#define FORMAT_UINT(field)   "%u\n", config.field
+#define FORMAT_LEVEL(field)  "%s\n", level_names[config.field]
+#define FORMAT_NS(field)     "%lluns\n", (unsigned long long)config.field
+
+uint32_t process_settings(void)
+{
+	char text[TEXT_LENGTH];
+	size_t used = 0;
+	int length;
+
+#define OPTION(variable, field, kind, default_, unit, help)                                        \
+	length = snprintf(text + used, sizeof(text) - used, #variable "=" FORMAT_##kind(field));   \
+	if (length > 0 && (size_t)length < sizeof(text) - used)                                    \
+		used += (size_t)length;
+#include "options.def"
+#undef OPTION
+	return intern_string(text, used);
+}
