@@ -194,5 +194,15 @@ class Documents(unittest.TestCase):
         self.assertGreater(named, 30)
         self.assertEqual(problems, [])
 
+    def test_files_of_the_trace_exist(self):
+        """Every file named in a table "file, job" or "to change, edit" of tracing/README.md."""
+        places = ("tracing", "tracing/analysis", "tools/trace", "")
+        with open(os.path.join(SOURCE, "tracing/README.md"), encoding="utf-8") as file:
+            tables = re.findall(r"^\| (?:file \| job|to change \| edit) \|\n((?:\|.*\n)+)", file.read(), re.M)
+        self.assertGreater(len(tables), 3)
+        names = [word for table in tables for word in re.findall(r"`(\w[\w./-]*(?:/|\.(?:c|h|py|yaml)))`", table)]
+        self.assertGreater(len(names), 30)
+        self.assertEqual([name for name in names if not any(os.path.exists(os.path.join(SOURCE, place, name)) for place in places)], [])
+
 
 unittest.main(argv=sys.argv[:1])
