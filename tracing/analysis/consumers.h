@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Consumers: the table of all analyses. A new one is a line in consumers.c; it is then a component
- * sink.slipstream.NAME of the plugin and an option --NAME of `slipstream report`.
+ * Consumers: the table of analyses that write a file, by name. A new one is a line in consumers.c; to
+ * be a component sink.slipstream.NAME it has its methods in components.c and plugin.c, and to be an
+ * option --NAME of `slipstream report` a row in tools/report_select.c and an add_file() in analyze.c.
  */
 #ifndef SLIPSTREAM_TRACING_CONSUMERS_H
 #define SLIPSTREAM_TRACING_CONSUMERS_H
