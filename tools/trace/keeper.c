@@ -26,8 +26,9 @@
 
 #include "memory.h"
 
-#define TEXT_MAX 512
-#define LOOK_MS  20 /* between two looks at something that is expected soon */
+#define TEXT_MAX    512
+#define DESCRIPTORS 65536 /* as LTTng's manual expects for root's daemon */
+#define LOOK_MS     20    /* between two looks at something that is expected soon */
 
 enum message {
 	CALL_BEGINS = 'B', /* tracer: a call begins; no answer */
@@ -289,9 +290,12 @@ static void raise_descriptor_limit(void)
 {
 	struct rlimit limit;
 
-	/* The daemon holds several for each traced process. */
+	/*
+	 * The daemon holds several for each traced process. No more than it could use: at their
+	 * start the daemons close every number up to the limit, which may be a thousand million.
+	 */
 	if (!getrlimit(RLIMIT_NOFILE, &limit)) {
-		limit.rlim_cur = limit.rlim_max;
+		limit.rlim_cur = limit.rlim_max < DESCRIPTORS ? limit.rlim_max : DESCRIPTORS;
 		(void)setrlimit(RLIMIT_NOFILE, &limit);
 	}
 }
