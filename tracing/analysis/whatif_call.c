@@ -258,6 +258,24 @@ void call_forget(struct open_call *call)
 	*call = (struct open_call){.completed = completed, .completed_capacity = capacity};
 }
 
+void call_open(struct graph *graph, struct host_thread *thread)
+{
+	thread->call.waits = true;
+	graph->open = memory_grow(graph->open, graph->open_count, &graph->open_capacity,
+				  sizeof(struct host_thread *));
+	thread->open_index = graph->open_count;
+	graph->open[graph->open_count++] = thread;
+}
+
+static void call_close(struct graph *graph, struct host_thread *thread)
+{
+	struct host_thread *last = graph->open[--graph->open_count];
+
+	graph->open[thread->open_index] = last;
+	last->open_index = thread->open_index;
+	call_forget(&thread->call);
+}
+
 void call_settle(struct graph *graph, struct host_thread *thread)
 {
 	struct open_call *call = &thread->call;
@@ -270,7 +288,7 @@ void call_settle(struct graph *graph, struct host_thread *thread)
 		return;
 	rule = call_rule(graph, call->about.rule);
 	if (rule && rule->class == WAIT_DEVICE) {
-		call_forget(call);
+		call_close(graph, thread);
 		return;
 	}
 	host = measure(graph, call, rule && rule->class == WAIT_EXPLICIT);
@@ -297,5 +315,5 @@ void call_settle(struct graph *graph, struct host_thread *thread)
 	settle_sent(graph, thread, &host, call->own);
 	for (size_t i = 0; i < host.target_count; i++)
 		operation_unref(graph->targets[i]);
-	call_forget(call);
+	call_close(graph, thread);
 }

@@ -47,6 +47,8 @@ static inline const struct trace_def_rule *call_rule(const struct graph *graph, 
 	return model_find(graph->model, graph->process, TRACE_DEF_RULE, number);
 }
 
+/* The thread's call waits, and is to be settled once its events are all there. */
+void call_open(struct graph *graph, struct host_thread *thread);
 /* Settles the thread's open call, if it has one: how much sooner the thread goes on. */
 void call_settle(struct graph *graph, struct host_thread *thread);
 void call_forget(struct open_call *call);

@@ -129,8 +129,11 @@ struct host_thread {
 	bool calls;
 	struct shift *shift; /* even lanes count */
 	struct open_call call;
-	int64_t wide_ns;         /* when its last wait for many streams began; 0 none */
-	struct horizon *horizon; /* by slot; NULL: no such wait yet */
+	size_t open_index;    /* in graph->open, while its call is open */
+	int64_t wide_ns;      /* when its last wait for many streams began; 0 none */
+	int64_t wide_seen_ns; /* how far the trace was when that was seen */
+	struct host_thread *wide_newer, *wide_older; /* in the list of those that had one */
+	struct horizon *horizon;                     /* by slot; NULL: no such wait yet */
 };
 
 /* All waits of a site by a rule, or (site 0 and `whole`) of a rule. */
@@ -160,6 +163,9 @@ struct graph {
 	struct shift *shift; /* odd lanes: of all threads */
 	struct table threads, streams, sums;
 	struct host_thread *last_thread;
+	struct host_thread **open; /* threads whose call is not settled */
+	size_t open_count, open_capacity;
+	struct host_thread *wide_newest; /* by wide_seen_ns, falling */
 	struct device_stream *last_stream;
 	struct inputs inputs;
 	struct shift

@@ -38,10 +38,11 @@ static void settle_others(struct graph *graph, const struct host_thread *thread,
 {
 	if (graph->callers < 2)
 		return;
-	for (size_t i = 0; i < graph->threads.count; i++) {
-		struct host_thread *other = table_at(&graph->threads, i);
+	/* From the end: settling one moves the last into its place. */
+	for (size_t i = graph->open_count; i-- > 0;) {
+		struct host_thread *other = graph->open[i];
 
-		if (other != thread && other->call.waits && other->call.last_ns + SAME_CALL_NS < ns)
+		if (other != thread && other->call.last_ns + SAME_CALL_NS < ns)
 			call_settle(graph, other);
 	}
 }
@@ -69,7 +70,7 @@ static void take_wait(struct graph *graph, struct host_thread *thread, int64_t n
 	graph->waits++;
 	if (!(of_device && call->waits && !call->own && call->wait.call_ns == wait->call_ns)) {
 		begin_call(graph, thread, ns);
-		call->waits = true;
+		call_open(graph, thread);
 		call->wait = *wait;
 		call->about = about ? *about : (struct trace_def_wait){.idle_basis = IDLE_DEFAULT};
 		call->returned_ns = ns;
@@ -243,4 +244,5 @@ void host_done(struct graph *graph)
 	}
 	table_done(&graph->threads);
 	free(graph->targets);
+	free(graph->open);
 }

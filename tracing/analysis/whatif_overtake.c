@@ -16,48 +16,60 @@ static struct span even_lane(const struct shift *shift, unsigned int slot)
 }
 
 /*
- * Does this operation change places with another thread's wait? It was sent after the wait and now
+ * Does this operation change places with the other thread's wait? It was sent after the wait and now
  * comes before it; or the other way round, which is seen late, when the call that sent it waited itself.
  */
-static bool passes_wait(const struct graph *graph, const struct host_thread *thread,
-			const struct operation *operation, unsigned int slot)
+static bool passes_wait(const struct host_thread *other, const struct operation *operation,
+			unsigned int slot)
+{
+	const struct horizon *horizon = &other->horizon[slot];
+	struct span by = even_lane(operation->even, slot);
+
+	if (by.high > 0 && operation->sent.low - by.high < horizon->latest)
+		return true;
+	return operation->sent.low < other->wide_ns && by.low < horizon->most_high;
+}
+
+static bool passes_before(const struct operation *operation, const struct operation *before,
+			  unsigned int slot)
 {
 	struct span by = even_lane(operation->even, slot);
 
-	for (size_t i = 0; i < graph->threads.count; i++) {
-		const struct host_thread *other = table_at(&graph->threads, i);
-		const struct horizon *horizon = other->horizon ? &other->horizon[slot] : NULL;
+	return by.high > 0 &&
+	       operation->sent.low - by.high < before->sent.low - even_lane(before->even, slot).low;
+}
 
-		if (other == thread || !horizon)
-			continue;
-		if (by.high > 0 && operation->sent.low - by.high < horizon->latest)
-			return true;
-		if (operation->sent.low < other->wide_ns && by.low < horizon->most_high)
-			return true;
-	}
-	return false;
+static int64_t most_sooner(const struct graph *graph, const struct shift *shift)
+{
+	int64_t most = 0;
+
+	for (unsigned int slot = 0; slot < graph->slots; slot++)
+		if (graph->slot[slot].sum && even_lane(shift, slot).high > most)
+			most = even_lane(shift, slot).high;
+	return most;
 }
 
 void overtake_submit(struct graph *graph, struct device_stream *stream,
 		     const struct host_thread *thread, const struct operation *operation)
 {
 	const struct operation *before = device_before(stream, operation);
-	bool mixed = before && !before->resolved && before->thread != operation->thread;
+	const struct host_thread *other;
+	unsigned int slot;
+	int64_t from;
 
 	if (graph->callers < 2)
 		return;
-	for (unsigned int slot = 0; slot < graph->slots; slot++) {
-		struct span by;
-
-		if (!graph->slot[slot].sum || graph->slot[slot].overtaken)
-			continue;
-		by = even_lane(operation->even, slot);
-		if (passes_wait(graph, thread, operation, slot) ||
-		    (mixed && by.high > 0 &&
-		     operation->sent.low - by.high <
-			     before->sent.low - even_lane(before->even, slot).low))
-			graph->slot[slot].overtaken = true;
-	}
+	if (before && !before->resolved && before->thread != operation->thread)
+		for (slot = 0; slot < graph->slots; slot++)
+			if (graph->slot[slot].sum && passes_before(operation, before, slot))
+				graph->slot[slot].overtaken = true;
+	/* Waits that were over before it could come in any lane are out of reach. */
+	from = operation->sent.low - most_sooner(graph, operation->even);
+	for (other = graph->wide_newest; other && other->wide_seen_ns >= from;
+	     other = other->wide_older)
+		for (slot = 0; slot < graph->slots && other != thread; slot++)
+			if (graph->slot[slot].sum && passes_wait(other, operation, slot))
+				graph->slot[slot].overtaken = true;
 }
 
 /* Does the wait that began at `ns` change places with this operation, whose call has returned? */
@@ -85,9 +97,26 @@ static void look_at(struct graph *graph, const struct host_thread *thread,
 			graph->slot[slot].overtaken = true;
 }
 
-static void raise_horizon(const struct graph *graph, struct host_thread *thread, int64_t ns)
+static void to_front(struct graph *graph, struct host_thread *thread)
 {
+	if (graph->wide_newest == thread)
+		return;
+	if (thread->wide_newer)
+		thread->wide_newer->wide_older = thread->wide_older;
+	if (thread->wide_older)
+		thread->wide_older->wide_newer = thread->wide_newer;
+	thread->wide_newer = NULL;
+	thread->wide_older = graph->wide_newest;
+	if (thread->wide_older)
+		thread->wide_older->wide_newer = thread;
+	graph->wide_newest = thread;
+}
+
+static void raise_horizon(struct graph *graph, struct host_thread *thread, int64_t ns)
+{
+	to_front(graph, thread);
 	thread->wide_ns = ns;
+	thread->wide_seen_ns = graph->end_ns;
 	if (!thread->horizon)
 		thread->horizon = memory_new(graph->slots * sizeof(*thread->horizon));
 	for (unsigned int slot = 0; slot < graph->slots; slot++) {
@@ -102,19 +131,9 @@ static void raise_horizon(const struct graph *graph, struct host_thread *thread,
 	}
 }
 
-static int64_t most_sooner(const struct graph *graph, const struct host_thread *thread)
-{
-	int64_t most = 0;
-
-	for (unsigned int slot = 0; slot < graph->slots; slot++)
-		if (graph->slot[slot].sum && even_lane(thread->shift, slot).high > most)
-			most = even_lane(thread->shift, slot).high;
-	return most;
-}
-
 void overtake_wait(struct graph *graph, struct host_thread *thread, int64_t ns)
 {
-	int64_t from = ns - most_sooner(graph, thread);
+	int64_t from = ns - most_sooner(graph, thread->shift);
 
 	raise_horizon(graph, thread, ns);
 	if (graph->threads.count < 2)

@@ -464,6 +464,42 @@ static void test_flat_memory(void **state)
 	whatif_free(whatif);
 }
 
+/* Threads that come and go: an event costs the same, however many there were. */
+static void test_many_threads(void **state)
+{
+	struct whatif *whatif = whatif_new(NULL);
+	struct timespec begin, end;
+	int64_t now = 1 * MS;
+	double seconds[2];
+	uint64_t number = 0;
+
+	mark(whatif, now);
+	for (int half = 0; half < 2; half++) {
+		clock_gettime(CLOCK_MONOTONIC, &begin);
+		for (uint32_t i = 0; i < 10000; i++) {
+			uint32_t thread = 2 + (uint32_t)half * 10000 + i;
+			struct trace_submit submit = {
+				.stream = 2, .number = ++number, .call_ns = 5000};
+			struct trace_wait wait = {.wait = synthetic_wait_id(ACTION_CONTEXT_SYNC, 1),
+						  .candidates = synthetic_candidates_id(2),
+						  .blocked_ns = (uint64_t)(50 * US),
+						  .call_ns = (uint64_t)(52 * US)};
+			struct trace_completed completed = {2, number};
+
+			feed(whatif, thread, now += 20 * US, TRACE_SUBMIT, &submit);
+			feed(whatif, thread, now += 60 * US, TRACE_WAIT, &wait);
+			feed(whatif, thread, now += 1 * US, TRACE_COMPLETED, &completed);
+		}
+		clock_gettime(CLOCK_MONOTONIC, &end);
+		seconds[half] = (double)(end.tv_sec - begin.tv_sec) +
+				(double)(end.tv_nsec - begin.tv_nsec) / 1e9;
+	}
+	printf("10000 threads in %.3f s, 10000 more in %.3f s\n", seconds[0], seconds[1]);
+	assert_true(seconds[1] < 5 * seconds[0] + 1);
+	assert_null(finish(whatif, 0)->why_none);
+	whatif_free(whatif);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -478,6 +514,7 @@ int main(void)
 		cmocka_unit_test(test_hostile),
 		cmocka_unit_test(test_chain_and_circle),
 		cmocka_unit_test(test_flat_memory),
+		cmocka_unit_test(test_many_threads),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
