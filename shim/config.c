@@ -216,8 +216,9 @@ static void check_unknown(const char *entry)
 /* Here, since later the program may be changing its environment. */
 static int32_t find_rank(void)
 {
-	static const char *const variables[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK",
-						"SLURM_PROCID", "RANK"};
+	static const char *const variables[] = {
+#include "ranks.def"
+	};
 	const char *value, *end;
 	uint64_t number;
 

@@ -603,8 +603,8 @@ def _(place):
 @test("rank")
 def _(place):
     """The first variable of a launcher that has a number."""
-    cases = (({}, -1), ({"RANK": 3}, 3), ({"RANK": 3, "PMI_RANK": 5}, 5), ({"OMPI_COMM_WORLD_RANK": 0, "RANK": 3}, 0),
-             ({"SLURM_PROCID": "x", "RANK": 7}, 7), ({"PMIX_RANK": "-1"}, -1), ({"RANK": "99999999999"}, -1))
+    cases = (({}, -1), ({"RANK": 3}, 3), ({"RANK": 3, "PMI_RANK": 5}, 3), ({"OMPI_COMM_WORLD_RANK": 0, "SLURM_PROCID": 3}, 0),
+             ({"RANK": "x", "SLURM_PROCID": 7}, 7), ({"PMIX_RANK": "-1"}, -1), ({"RANK": "99999999999"}, -1))
     for number, (variables, rank) in enumerate(cases):
         place.out = place.path(f"out-{number}")
         os.mkdir(place.out)

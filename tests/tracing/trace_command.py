@@ -58,6 +58,13 @@ class Command(Traced):
         (self.folder,) = [self.path(name) for name in os.listdir(self.base) if re.fullmatch(r"slipstream-trace-\d{8}-\d{6}", name)]
         self.assert_complete(result.stderr)
 
+    def test_rank_is_the_innermost_launchers(self):
+        """Of torchrun under srun: the workers of one machine share SLURM_PROCID."""
+        self.trace(steps=["waits:5"], environment={"RANK": "3", "SLURM_PROCID": "0"})
+        self.assertEqual(os.listdir(self.folder), ["rank3"])
+        ranks = {event.fields["rank"] for event in read_trace(os.path.join(self.folder, "rank3")).events if event.name == "def_process"}
+        self.assertEqual(ranks, {3})
+
     def test_what_the_program_finds(self):
         """Besides the settings of the library: LTTNG_HOME, by which LTTng 2.13 finds its daemon, and nothing else."""
         kept = {"LTTNG_UST_DEBUG", "PATH", "TMPDIR"}

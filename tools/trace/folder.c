@@ -42,11 +42,12 @@ static bool is_empty(const char *folder)
 	return empty;
 }
 
-/* Of a process that a launcher made with others; NULL: alone. The shim knows the same variables. */
+/* Of a process that a launcher made with others, as the shim finds it; NULL: alone. */
 static const char *own_rank(void)
 {
-	static const char *const variables[] = {"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK",
-						"PMIX_RANK", "SLURM_PROCID"};
+	static const char *const variables[] = {
+#include "ranks.def"
+	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(variables); i++) {
 		const char *value = getenv(variables[i]);

@@ -142,13 +142,13 @@ static void test_rank(void **state)
 		int32_t rank;
 	} cases[] = {
 		{"RANK=0", "A=1", 0},
-		{"RANK=5", "SLURM_PROCID=4", 4},
+		{"RANK=5", "SLURM_PROCID=4", 5},
 		{"PMI_RANK=3", "SLURM_PROCID=4", 3},
 		{"PMI_RANK=3", "PMIX_RANK=2", 2},
 		{"OMPI_COMM_WORLD_RANK=1", "PMIX_RANK=2", 1},
-		{"OMPI_COMM_WORLD_RANK=", "RANK=9", 9},
-		{"OMPI_COMM_WORLD_RANK=1x", "RANK=9", 9},
-		{"OMPI_COMM_WORLD_RANK=-1", "RANK=9", 9},
+		{"RANK=", "SLURM_PROCID=9", 9},
+		{"RANK=1x", "SLURM_PROCID=9", 9},
+		{"RANK=-1", "OMPI_COMM_WORLD_RANK=9", 9},
 		{"RANK=2147483647", "A=1", 2147483647},
 		{"RANK=2147483648", "A=1", -1},
 		{"RANK=+1", "LOCAL_RANK=1", -1},
