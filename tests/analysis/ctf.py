@@ -131,7 +131,7 @@ class Trace:
                 self.events[event][field] = kind
         names = [f"slipstream:{name}" for name in self.events] + list(foreign)
         self.numbers = {name.split(":", 1)[1] if name.startswith("slipstream:") else name: number for number, name in enumerate(names)}
-        environment = {"domain": "ust", "tracer_name": "lttng-ust", "hostname": host, **(env or {})}
+        environment = {"domain": "ust", "tracer_name": "lttng-ust", "tracer_major": 2, "tracer_minor": 13, "hostname": host, **(env or {})}
         text = START.format(
             uuid=self.uuid, clock=clock or uuids.uuid4(), offset=offset,
             env=" ".join(f"{key} = {value};" if isinstance(value, int) else f'{key} = "{value}";' for key, value in environment.items()),

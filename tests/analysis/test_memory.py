@@ -18,7 +18,7 @@ class Memory(Case):
     def resident(self, trace):
         """KiB, and what the report counted."""
         command = [ANALYZE, "--json", self.path("report.json"), "--output", self.path("text"), trace]
-        size = analysis.run(command)[1]
+        size = analysis.run(command)[2]
         return size, sum(sync["count"] for sync in self.load(self.path("report.json"))["syncs"])
 
     def test_flat(self):

@@ -161,6 +161,7 @@ static int run(struct graph *graph, struct sink *sink)
 	catch_signals(graph);
 	status = read_all(graph, sink);
 	release_signals();
+	graph_stop(graph);
 	if (stop_signal && status != SINK_END) {
 		(void)sink_finish(sink, true, NULL);
 		if (sink_error(sink))
@@ -244,8 +245,8 @@ int main(int argc, char **argv)
 	add_consumers(&arguments, graph, sink, whatif);
 
 	status = run(graph, sink);
+	sink_free(sink); /* its reader looks at what is the graph's */
 	graph_free(graph);
-	sink_free(sink);
 	whatif_extra_free(whatif);
 	trace_places_done(&places);
 	if (fflush(stdout) || ferror(stdout)) {

@@ -5,13 +5,22 @@
  */
 #include "tracing/analysis/graph.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <sys/stat.h>
 
 #include "memory.h"
+#include "tracing/analysis/lanes.h"
 #include "tracing/analysis/salvage.h"
 #include "tracing/analysis/text_parse.h"
 #include "tracing/analysis/text_source.h"
+
+/*
+ * So much of a trace is worth a thread (lanes.h): to open the trace once more takes some milliseconds.
+ */
+#define BYTES_A_LANE (UINT64_C(8) << 20)
+#define STEP_EVENTS  1024
 
 /* A trace that is read. */
 struct input {
@@ -22,16 +31,31 @@ struct input {
 	bool added;
 };
 
+/* Component classes. Each branch has its own: references to them are counted without locks. */
+struct classes {
+	const bt_plugin *ctf, *utils;
+	const bt_component_class_source *text;
+};
+
+/* One graph, of one or of several that share the streams out. */
+struct branch {
+	struct classes classes;
+	bt_graph *graph;
+	const bt_component_filter *muxer;
+	size_t number, count; /* this one, of how many */
+	size_t ports;         /* seen so far, those of other branches too */
+};
+
 struct graph {
 	struct input *inputs;
 	size_t input_count;
-	bt_graph *graph;
-	const bt_plugin *ctf, *utils;
-	const bt_component_class_source *text_class;
-	const bt_component_filter *muxer;
+	struct branch *branches;
+	size_t branch_count;
+	struct lanes *lanes; /* NULL: the one branch feeds the sink itself */
 	struct sink *sink;
 	enum sink_status status; /* of the last batch */
 	size_t failures;
+	size_t streams; /* in folders */
 	struct graph_span span;
 };
 
@@ -80,6 +104,7 @@ static void take_infos(struct graph *graph, const bt_value *infos)
 					: NULL;
 			int64_t begin, end;
 
+			graph->streams++;
 			if (range && bt_value_is_map(range) && number_at(range, "begin", &begin) &&
 			    number_at(range, "end", &end))
 				add_span(graph, begin, end);
@@ -97,11 +122,12 @@ static bt_value *inputs_of(const char *path)
 	return params;
 }
 
-static const bt_component_class_source *source_class(struct graph *graph, enum trace_kind kind)
+static const bt_component_class_source *source_class(const struct classes *classes,
+						     enum trace_kind kind)
 {
-	return kind == TRACE_TEXT ? graph->text_class
+	return kind == TRACE_TEXT ? classes->text
 				  : bt_plugin_borrow_source_component_class_by_name_const(
-					    graph->ctf, kind == TRACE_CTF ? "fs" : "lttng-live");
+					    classes->ctf, kind == TRACE_CTF ? "fs" : "lttng-live");
 }
 
 /* NULL: the error is the thread's. The caller puts the reference. */
@@ -118,16 +144,34 @@ static const bt_value *query(const bt_component_class_source *class, const char 
 	return result;
 }
 
-/* Whether a folder is a trace that can be opened; its span. */
+/* A graph that is never run: what cannot be opened must not spoil the one that is. */
+static bool can_be_opened(struct graph *graph, const bt_value *params)
+{
+	bt_graph *scratch = memory_check(bt_graph_create(0));
+	bool opened = !bt_graph_add_source_component(
+		scratch, source_class(&graph->branches[0].classes, TRACE_CTF), "trace", params,
+		BT_LOGGING_LEVEL_NONE, NULL);
+
+	bt_graph_put_ref(scratch);
+	return opened;
+}
+
+/*
+ * Whether a folder is a trace that can be opened; its span. The query comes second: asked for a
+ * damaged trace, babeltrace2 2.0.4 aborts.
+ */
 static int ask_ctf(struct graph *graph, const char *path, char **reterr_text)
 {
 	bt_value *params = inputs_of(path);
-	const bt_value *infos =
-		query(source_class(graph, TRACE_CTF), "babeltrace.trace-infos", params);
-	int error = infos ? 0 : -EBADMSG;
+	const bt_value *infos = NULL;
+	int error = -EBADMSG;
 
+	if (can_be_opened(graph, params))
+		infos = query(source_class(&graph->branches[0].classes, TRACE_CTF),
+			      "babeltrace.trace-infos", params);
 	if (infos) {
 		take_infos(graph, infos);
+		error = 0;
 	} else {
 		*reterr_text = sink_thread_error();
 		bt_current_thread_clear_error();
@@ -148,7 +192,8 @@ static char *group_of(struct graph *graph, const char *path)
 				     bt_value_map_insert_string_entry(params, "input", path)
 			     ? NULL
 			     : params);
-	info = query(source_class(graph, TRACE_CTF), "babeltrace.support-info", params);
+	info = query(source_class(&graph->branches[0].classes, TRACE_CTF),
+		     "babeltrace.support-info", params);
 	if (!info)
 		bt_current_thread_clear_error();
 	else if (bt_value_is_map(info))
@@ -238,34 +283,55 @@ static bool prepare(struct graph *graph, struct input *input, void (*say)(const 
 
 /* ---- building ---- */
 
-static int connect_all(struct graph *graph, const bt_component_source *source)
+static int find_plugin(const char *name, const bt_plugin **ret_plugin)
+{
+	return bt_plugin_find(name, BT_TRUE, BT_TRUE, BT_TRUE, BT_TRUE, BT_FALSE, ret_plugin) ==
+			       BT_PLUGIN_FIND_STATUS_OK
+		       ? 0
+		       : -ENOENT;
+}
+
+static int find_classes(struct classes *classes, char **reterr_text)
+{
+	classes->text = text_source_class_new();
+	if (classes->text && !find_plugin("ctf", &classes->ctf) &&
+	    !find_plugin("utils", &classes->utils) && source_class(classes, TRACE_CTF) &&
+	    source_class(classes, TRACE_LIVE) &&
+	    bt_plugin_borrow_filter_component_class_by_name_const(classes->utils, "muxer"))
+		return 0;
+	bt_current_thread_clear_error();
+	*reterr_text = memory_format("babeltrace2's plugins ctf and utils are not found "
+				     "(BABELTRACE_PLUGIN_PATH says where they are)");
+	return -ENOENT;
+}
+
+static void classes_done(struct classes *classes)
+{
+	bt_component_class_source_put_ref(classes->text);
+	bt_plugin_put_ref(classes->ctf);
+	bt_plugin_put_ref(classes->utils);
+}
+
+/* Those of the source's ports that are the branch's. */
+static int connect_ports(struct branch *branch, const bt_component_source *source)
 {
 	uint64_t count = bt_component_source_get_output_port_count(source);
 
 	for (uint64_t i = 0; i < count; i++) {
 		/* The muxer makes a new port whenever its last one is taken. */
-		uint64_t last = bt_component_filter_get_input_port_count(graph->muxer) - 1;
+		uint64_t last = bt_component_filter_get_input_port_count(branch->muxer) - 1;
 
+		if (branch->ports++ % branch->count != branch->number)
+			continue;
 		if (bt_graph_connect_ports(
-			    graph->graph,
+			    branch->graph,
 			    bt_component_source_borrow_output_port_by_index_const(source, i),
-			    bt_component_filter_borrow_input_port_by_index_const(graph->muxer,
+			    bt_component_filter_borrow_input_port_by_index_const(branch->muxer,
 										 last),
 			    NULL))
 			return -EIO;
 	}
 	return 0;
-}
-
-static int add_source(struct graph *graph, enum trace_kind kind, const char *name,
-		      const bt_value *params)
-{
-	const bt_component_source *source;
-
-	if (bt_graph_add_source_component(graph->graph, source_class(graph, kind), name, params,
-					  BT_LOGGING_LEVEL_NONE, &source))
-		return -EIO;
-	return connect_all(graph, source);
 }
 
 static bt_value *source_params(const struct input *input)
@@ -305,13 +371,16 @@ static void add_group(struct graph *graph, const struct input *first, bt_value *
 	}
 }
 
-static int add_sources(struct graph *graph)
+static int add_sources(struct graph *graph, struct branch *branch)
 {
 	int error = 0;
 
+	for (size_t i = 0; i < graph->input_count; i++)
+		graph->inputs[i].added = false;
 	for (size_t i = 0; i < graph->input_count && !error; i++) {
 		struct input *input = &graph->inputs[i];
 		_cleanup_free_ char *name = memory_format("trace %zu", i);
+		const bt_component_source *source;
 		bt_value *params;
 
 		if (input->added)
@@ -320,7 +389,11 @@ static int add_sources(struct graph *graph)
 		params = source_params(input);
 		if (input->kind == TRACE_CTF)
 			add_group(graph, input, params);
-		error = add_source(graph, input->kind, name, params);
+		error = bt_graph_add_source_component(branch->graph,
+						      source_class(&branch->classes, input->kind),
+						      name, params, BT_LOGGING_LEVEL_NONE, &source)
+				? -EIO
+				: connect_ports(branch, source);
 		bt_value_put_ref(params);
 	}
 	return error;
@@ -344,45 +417,100 @@ static bt_graph_simple_sink_component_consume_func_status consume(bt_message_ite
 	}
 }
 
-static int build(struct graph *graph)
+static int build_branch(struct graph *graph, struct branch *branch)
 {
-	const bt_component_sink *sink;
+	const bt_component_sink *sink = NULL;
 	int error;
 
-	graph->graph = memory_check(bt_graph_create(0));
-	if (bt_graph_add_filter_component(
-		    graph->graph,
-		    bt_plugin_borrow_filter_component_class_by_name_const(graph->utils, "muxer"),
-		    "muxer", NULL, BT_LOGGING_LEVEL_NONE, &graph->muxer))
+	branch->graph = memory_check(bt_graph_create(0));
+	if (bt_graph_add_filter_component(branch->graph,
+					  bt_plugin_borrow_filter_component_class_by_name_const(
+						  branch->classes.utils, "muxer"),
+					  "muxer", NULL, BT_LOGGING_LEVEL_NONE, &branch->muxer))
 		return -EIO;
-	error = add_sources(graph);
+	error = add_sources(graph, branch);
 	if (error)
 		return error;
-	if (bt_graph_add_simple_sink_component(graph->graph, "analysis", NULL, consume, NULL, graph,
-					       &sink) ||
+	if (graph->lanes)
+		sink = lanes_add(graph->lanes, branch->graph);
+	else if (bt_graph_add_simple_sink_component(branch->graph, "analysis", NULL, consume, NULL,
+						    graph, &sink))
+		sink = NULL;
+	if (!sink ||
 	    bt_graph_connect_ports(
-		    graph->graph,
-		    bt_component_filter_borrow_output_port_by_index_const(graph->muxer, 0),
+		    branch->graph,
+		    bt_component_filter_borrow_output_port_by_index_const(branch->muxer, 0),
 		    bt_component_sink_borrow_input_port_by_index_const(sink, 0), NULL))
 		return -EIO;
 	return 0;
 }
 
-static int find_plugins(struct graph *graph, char **reterr_text)
+/* What the stream files of a folder take, nearly. */
+static uint64_t bytes_of(const char *folder)
 {
-	if (bt_plugin_find("ctf", BT_TRUE, BT_TRUE, BT_TRUE, BT_TRUE, BT_FALSE, &graph->ctf) ==
-		    BT_PLUGIN_FIND_STATUS_OK &&
-	    bt_plugin_find("utils", BT_TRUE, BT_TRUE, BT_TRUE, BT_TRUE, BT_FALSE, &graph->utils) ==
-		    BT_PLUGIN_FIND_STATUS_OK &&
-	    bt_plugin_borrow_source_component_class_by_name_const(graph->ctf, "fs") &&
-	    bt_plugin_borrow_source_component_class_by_name_const(graph->ctf, "lttng-live") &&
-	    bt_plugin_borrow_filter_component_class_by_name_const(graph->utils, "muxer"))
-		return 0;
-	bt_current_thread_clear_error();
-	*reterr_text = memory_format(
-		"babeltrace2's plugins ctf and utils are not found (BABELTRACE_PLUGIN_PATH "
-		"says where they are)");
-	return -ENOENT;
+	DIR *entries = opendir(folder);
+	struct dirent *entry;
+	struct stat status;
+	uint64_t bytes = 0;
+
+	while (entries && (entry = readdir(entries)))
+		if (!fstatat(dirfd(entries), entry->d_name, &status, 0) && S_ISREG(status.st_mode))
+			bytes += (uint64_t)status.st_size;
+	if (entries)
+		(void)closedir(entries);
+	return bytes;
+}
+
+/* One, unless all inputs are folders, large enough, and have streams to share out. */
+static size_t branches_worth(const struct graph *graph)
+{
+	uint64_t bytes = 0;
+	size_t count;
+
+	for (size_t i = 0; i < graph->input_count; i++) {
+		if (graph->inputs[i].kind != TRACE_CTF)
+			return 1;
+		bytes += bytes_of(graph->inputs[i].path);
+	}
+	count = lanes_worth(graph->streams);
+	if (count > bytes / BYTES_A_LANE)
+		count = (size_t)(bytes / BYTES_A_LANE);
+	return count > 1 ? count : 1;
+}
+
+static int build(struct graph *graph, char **reterr_text)
+{
+	size_t count = branches_worth(graph);
+	int error = 0;
+
+	if (count > 1)
+		graph->lanes = lanes_new();
+	graph->branches =
+		memory_check(reallocarray(graph->branches, count, sizeof(graph->branches[0])));
+	for (size_t i = 0; i < count && !error; i++) {
+		struct branch *branch = &graph->branches[i];
+
+		if (i) {
+			*branch = (struct branch){.number = i};
+			graph->branch_count++;
+			error = find_classes(&branch->classes, reterr_text);
+		}
+		branch->count = count;
+		if (error)
+			break;
+		error = build_branch(graph, branch);
+		if (error)
+			*reterr_text = sink_thread_error();
+		bt_current_thread_clear_error();
+		if (!error && graph->lanes)
+			sink_add_account(graph->sink, lanes_account(graph->lanes, i));
+	}
+	if (!error && graph->lanes) {
+		error = lanes_start(graph->lanes);
+		if (error)
+			*reterr_text = memory_format("no thread: %s", strerror(-error));
+	}
+	return error;
 }
 
 static void input_done(struct input *input)
@@ -397,15 +525,13 @@ int graph_new(const struct trace_places *places, struct sink *sink, void (*say)(
 	      struct graph **ret_graph, char **reterr_text)
 {
 	struct graph *graph = memory_new(sizeof(*graph));
-	int error = find_plugins(graph, reterr_text);
+	int error;
 
 	graph->sink = sink;
 	graph->span.is_known = true;
-	graph->text_class = text_source_class_new();
-	if (!error && !graph->text_class) {
-		*reterr_text = memory_format("out of memory");
-		error = -ENOMEM;
-	}
+	graph->branches = memory_new(sizeof(graph->branches[0]));
+	graph->branch_count = 1;
+	error = find_classes(&graph->branches[0].classes, reterr_text);
 	graph->inputs = memory_new(places->count * sizeof(graph->inputs[0]));
 	for (size_t i = 0; i < places->count && !error; i++) {
 		struct input *input = &graph->inputs[graph->input_count];
@@ -421,12 +547,8 @@ int graph_new(const struct trace_places *places, struct sink *sink, void (*say)(
 		*reterr_text = memory_format("no trace can be read");
 		error = -ENODATA;
 	}
-	if (!error) {
-		error = build(graph);
-		if (error)
-			*reterr_text = sink_thread_error();
-		bt_current_thread_clear_error();
-	}
+	if (!error)
+		error = build(graph, reterr_text);
 	if (error)
 		graph_free(graph);
 	else
@@ -438,13 +560,16 @@ struct graph *graph_free(struct graph *graph)
 {
 	if (!graph)
 		return NULL;
-	bt_graph_put_ref(graph->graph);
+	graph_stop(graph);
+	lanes_free(graph->lanes);
+	for (size_t i = 0; i < graph->branch_count; i++) {
+		bt_graph_put_ref(graph->branches[i].graph);
+		classes_done(&graph->branches[i].classes);
+	}
 	for (size_t i = 0; i < graph->input_count; i++)
 		input_done(&graph->inputs[i]);
 	free(graph->inputs);
-	bt_component_class_source_put_ref(graph->text_class);
-	bt_plugin_put_ref(graph->ctf);
-	bt_plugin_put_ref(graph->utils);
+	free(graph->branches);
 	free(graph);
 	return NULL;
 }
@@ -459,10 +584,29 @@ void graph_span(const struct graph *graph, struct graph_span *ret_span)
 	*ret_span = graph->span;
 }
 
+static enum sink_status step_lanes(struct graph *graph)
+{
+	struct decoded decoded;
+
+	for (int i = 0; i < STEP_EVENTS; i++) {
+		if (!lanes_next(graph->lanes, &decoded)) {
+			graph_stop(graph);
+			return sink_end(graph->sink, lanes_error(graph->lanes));
+		}
+		if (sink_place(graph->sink, &decoded) != SINK_OK) {
+			graph_stop(graph);
+			return sink_end(graph->sink, sink_error(graph->sink));
+		}
+	}
+	return SINK_OK;
+}
+
 enum sink_status graph_step(struct graph *graph)
 {
+	if (graph->lanes)
+		return step_lanes(graph);
 	graph->status = SINK_OK;
-	switch (bt_graph_run_once(graph->graph)) {
+	switch (bt_graph_run_once(graph->branches[0].graph)) {
 	case BT_GRAPH_RUN_ONCE_STATUS_OK:
 		return SINK_OK;
 	case BT_GRAPH_RUN_ONCE_STATUS_AGAIN:
@@ -478,7 +622,15 @@ enum sink_status graph_step(struct graph *graph)
 	}
 }
 
+void graph_stop(struct graph *graph)
+{
+	if (graph->lanes)
+		lanes_stop(graph->lanes);
+}
+
+/* Lanes are never waited for long: they read files. */
 void graph_interrupt(struct graph *graph)
 {
-	bt_interrupter_set(bt_graph_borrow_default_interrupter(graph->graph));
+	if (!graph->lanes)
+		bt_interrupter_set(bt_graph_borrow_default_interrupter(graph->branches[0].graph));
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * Graph: the traces that were found, merged by time, into one sink. Built in C from babeltrace2's
- * own CTF reader and muxer; used by slipstream-analyze. One thread, but graph_interrupt().
+ * own CTF reader and muxer; used by slipstream-analyze. Large traces are decoded by several threads
+ * (lanes.h). All functions are called by one thread, but graph_interrupt().
  */
 #ifndef SLIPSTREAM_TRACING_GRAPH_H
 #define SLIPSTREAM_TRACING_GRAPH_H
@@ -32,6 +33,9 @@ void graph_span(const struct graph *graph, struct graph_span *ret_span);
 
 /* One batch. */
 enum sink_status graph_step(struct graph *graph);
+
+/* Ends what reads ahead; before sink_finish() where graph_step() did not come to the end. */
+void graph_stop(struct graph *graph);
 
 /* From a signal handler: makes a step that waits for a live trace end soon. */
 void graph_interrupt(struct graph *graph);

@@ -61,6 +61,18 @@ static void note_error(struct sink *sink, char *text)
 		sink->error_text = text ? text : memory_copy("unknown error");
 }
 
+/* The library ends its messages with the addresses of objects: ": msg-it-addr=0x..., ...". */
+static void cut_details(char *text)
+{
+	char *address = strstr(text, "-addr=");
+
+	for (char *at = address; at && at > text + 1; at--)
+		if (at[-2] == ':' && at[-1] == ' ') {
+			at[-2] = '\0';
+			return;
+		}
+}
+
 char *sink_thread_error(void)
 {
 	const bt_error *error = bt_current_thread_take_error();
@@ -74,6 +86,7 @@ char *sink_thread_error(void)
 	else
 		text = memory_copy("unknown error");
 	bt_current_thread_move_error(error);
+	cut_details(text);
 	for (char *at = text; *at; at++) /* one line */
 		if (*at == '\n')
 			*at = ' ';
@@ -87,6 +100,24 @@ void sink_incomplete(struct sink *sink, const char *why)
 }
 
 /* 0 or -errno, with the error noted. */
+static int feed(struct sink *sink, const struct analysis_event *event)
+{
+	char *text = NULL;
+
+	sink->events++;
+	sink->ns = event->ns;
+	for (size_t i = 0; i < sink->count; i++) {
+		int status = sink->consumers[i].ops->event(sink->consumers[i].state, sink->model,
+							   event, &text);
+
+		if (status < 0) {
+			note_error(sink, text);
+			return status;
+		}
+	}
+	return 0;
+}
+
 static int take(struct sink *sink, const bt_message *message)
 {
 	struct analysis_event event;
@@ -95,19 +126,7 @@ static int take(struct sink *sink, const bt_message *message)
 
 	if (status < 0)
 		note_error(sink, text);
-	if (status <= 0)
-		return status;
-	sink->events++;
-	sink->ns = event.ns;
-	for (size_t i = 0; i < sink->count; i++) {
-		status = sink->consumers[i].ops->event(sink->consumers[i].state, sink->model,
-						       &event, &text);
-		if (status < 0) {
-			note_error(sink, text);
-			return status;
-		}
-	}
-	return 0;
+	return status > 0 ? feed(sink, &event) : status;
 }
 
 int sink_finish(struct sink *sink, bool interrupted, const char *broken)
@@ -165,6 +184,26 @@ enum sink_status sink_consume(struct sink *sink, bt_message_iterator *iterator)
 		return SINK_OK;
 	(void)sink_finish(sink, false, sink->error_text);
 	return SINK_ERROR;
+}
+
+void sink_add_account(struct sink *sink, const struct decoder_account *account)
+{
+	reader_add_account(sink->reader, account);
+}
+
+enum sink_status sink_place(struct sink *sink, const struct decoded *decoded)
+{
+	struct analysis_event event;
+
+	reader_place(sink->reader, decoded, &event);
+	return feed(sink, &event) ? SINK_ERROR : SINK_OK;
+}
+
+enum sink_status sink_end(struct sink *sink, const char *broken)
+{
+	if (broken)
+		note_error(sink, memory_copy(broken));
+	return sink_finish(sink, false, broken) || broken ? SINK_ERROR : SINK_END;
 }
 
 const char *sink_error(const struct sink *sink)

@@ -9,6 +9,7 @@
 #include <babeltrace2/babeltrace.h>
 
 #include "tracing/analysis/consumer.h"
+#include "tracing/analysis/decode.h"
 
 /* A consumer with its state, which sink_free() frees. */
 struct consumer {
@@ -37,6 +38,14 @@ enum sink_status sink_consume(struct sink *sink, bt_message_iterator *iterator);
  * `broken`: as in struct analysis_end. 0, or -errno: sink_error().
  */
 int sink_finish(struct sink *sink, bool interrupted, const char *broken);
+
+/*
+ * For events that were decoded elsewhere: the account of each decoder first, then all events in
+ * order of time, then the end; `broken` as in struct analysis_end.
+ */
+void sink_add_account(struct sink *sink, const struct decoder_account *account);
+enum sink_status sink_place(struct sink *sink, const struct decoded *decoded);
+enum sink_status sink_end(struct sink *sink, const char *broken);
 
 /*
  * The thread's error broke the trace off before a batch could be taken: as sink_consume() does it
