@@ -77,7 +77,7 @@ class Lanes(Case):
             self.assertLessEqual(threads_of(process.pid), 1)
 
     def test_damaged_stream(self):
-        """The other streams are read to their ends."""
+        """Streams of the same thread end with it, those of others are read on."""
         waits = self.several("trace")
         path = self.path("trace/slipstream_2")
         with open(path, "r+b") as file:
@@ -102,7 +102,7 @@ class Lanes(Case):
         result = self.analyze("--json", self.path("report.json"), self.path("trace"), status=1)
         count = sum(sync["count"] for sync in self.load(self.path("report.json"))["syncs"])
         self.assertIn("the trace is read in part", result.stderr)
-        self.assertGreater(count, waits * 3 // 4)
+        self.assertGreater(count, waits * 4 // 10)
         self.assertLess(count, waits)
 
     def test_interrupt(self):
