@@ -116,14 +116,22 @@ static bool is_like(const struct report_cell *cell, const struct report_cell *pa
 	       cell->allowed == part->allowed;
 }
 
+/* The cells that tell the places of the key apart. */
+static const struct report_cell *cells_of(const struct report_trace *trace, enum report_by by,
+					  size_t *ret_count)
+{
+	bool threads = by == REPORT_BY_THREAD;
+
+	*ret_count = threads ? trace->thread_count : trace->stream_count;
+	return threads ? trace->threads : trace->streams;
+}
+
 /* The places of the key, ranked; `part` NULL: all calls. The caller frees. */
 static struct place *places_by(const struct report_trace *trace, enum report_by by,
 			       const struct report_cell *part, size_t *ret_count)
 {
-	bool threads = by == REPORT_BY_THREAD;
-	const struct report_cell *cells = threads ? trace->threads : trace->streams;
-	size_t cell_count = threads ? trace->thread_count : trace->stream_count, count = 0,
-	       kept = 0;
+	size_t cell_count, count = 0, kept = 0;
+	const struct report_cell *cells = cells_of(trace, by, &cell_count);
 	struct place *places = memory_new(cell_count * sizeof(*places));
 
 	for (size_t i = 0; i < cell_count; i++)
@@ -138,6 +146,46 @@ static struct place *places_by(const struct report_trace *trace, enum report_by 
 	qsort_r(places, kept, sizeof(*places), rank_places, &by);
 	*ret_count = kept;
 	return places;
+}
+
+static int order_kinds(const void *left, const void *right)
+{
+	const struct report_cell *a = left, *b = right;
+
+	RETURN_IF(strcmp(a->rule, b->rule));
+	return strcmp(a->function, b->function);
+}
+
+/* Of an array of pointers: most blocked first. */
+static int rank_kinds(const void *left, const void *right)
+{
+	const struct report_cell *a = *(const void *const *)left, *b = *(const void *const *)right;
+
+	RETURN_IF(order_numbers(b->blocked_ns, a->blocked_ns));
+	RETURN_IF(order_numbers(b->count, a->count));
+	return order_kinds(a, b);
+}
+
+/* What is at one place, by rule and function: struct report_cell, ranked. The caller ends the list. */
+static struct report_list kinds_at(const struct report_trace *trace, const struct place *place,
+				   const struct report_cell *part, enum report_by by)
+{
+	struct report_list kinds = {0};
+	size_t cell_count;
+	const struct report_cell *cells = cells_of(trace, by, &cell_count);
+
+	for (size_t i = 0; i < cell_count; i++) {
+		struct report_cell key = cells[i], *kind;
+
+		if (!is_like(&cells[i], part) || order_places(&cells[i], place->cell, by))
+			continue;
+		key.count = key.blocked_ns = 0;
+		kind = report_list_find_or_add(&kinds, &key, sizeof(key), order_kinds);
+		add(&kind->count, cells[i].count);
+		add(&kind->blocked_ns, cells[i].blocked_ns);
+	}
+	report_list_sort(&kinds, rank_kinds);
+	return kinds;
 }
 
 /* ---- text ---- */
@@ -186,65 +234,21 @@ static char *place_words(const struct report_cell *cell, enum report_by by)
 	}
 }
 
-/* What is at one place, by rule and function. */
 static void add_kinds(const struct lines *lines, const struct report_trace *trace,
 		      const struct place *place, const struct report_cell *part, enum report_by by)
 {
-	bool threads = by == REPORT_BY_THREAD;
-	const struct report_cell *cells = threads ? trace->threads : trace->streams;
-	size_t cell_count = threads ? trace->thread_count : trace->stream_count;
-	struct report_list kinds = {0};
-	size_t shown;
+	struct report_list kinds = kinds_at(trace, place, part, by);
+	size_t shown = lines->style->limit && kinds.count > KINDS_SHOWN ? KINDS_SHOWN : kinds.count;
 
-	for (size_t i = 0; i < cell_count; i++) {
-		struct report_cell *kind = NULL;
-
-		if (!is_like(&cells[i], part) || order_places(&cells[i], place->cell, by))
-			continue;
-		for (size_t k = 0; k < kinds.count && !kind; k++) {
-			struct report_cell *other = kinds.items[k];
-
-			if (!strcmp(other->rule, cells[i].rule) &&
-			    !strcmp(other->function, cells[i].function))
-				kind = other;
-		}
-		if (!kind) {
-			kind = memory_new(sizeof(*kind));
-			*kind = cells[i];
-			kinds.items = memory_grow(kinds.items, kinds.count, &kinds.capacity,
-						  sizeof(kinds.items[0]));
-			kinds.items[kinds.count++] = kind;
-			continue;
-		}
-		add(&kind->count, cells[i].count);
-		add(&kind->blocked_ns, cells[i].blocked_ns);
-	}
-	shown = lines->style->limit && kinds.count > KINDS_SHOWN ? KINDS_SHOWN : kinds.count;
 	for (size_t i = 0; i < shown; i++) {
-		struct report_cell *best = kinds.items[i];
-		_cleanup_free_ char *rule = NULL, *function = NULL;
+		const struct report_cell *kind = kinds.items[i];
+		_cleanup_free_ char *rule = text_printable(kind->rule, false);
+		_cleanup_free_ char *function = text_printable(kind->function, false);
 		char blocked[TEXT_FIGURE];
 
-		for (size_t k = i + 1; k < kinds.count; k++) {
-			struct report_cell *other = kinds.items[k];
-			int order = order_numbers(best->blocked_ns, other->blocked_ns);
-
-			if (!order)
-				order = order_numbers(best->count, other->count);
-			if (!order)
-				order = strcmp(other->rule, best->rule);
-			if (!order)
-				order = strcmp(other->function, best->function);
-			if (order >= 0)
-				continue;
-			kinds.items[k] = best;
-			kinds.items[i] = best = other;
-		}
-		rule = text_printable(best->rule, false);
-		function = text_printable(best->function, false);
 		lines_add(lines, LINE_PLAIN, "      %s in %s: %" PRIu64 " call%s, %s", rule,
-			  function, best->count, plural(best->count),
-			  text_ns(best->blocked_ns, blocked));
+			  function, kind->count, plural(kind->count),
+			  text_ns(kind->blocked_ns, blocked));
 	}
 	lines_add_more(lines, "      ", shown, kinds.count, "rule");
 	report_list_done(&kinds);
