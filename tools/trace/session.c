@@ -262,12 +262,22 @@ int session_start(const struct session_plan *plan, struct session **ret_session,
 
 /* ---- Taking part in the user's ---- */
 
+/*
+ * The consumer daemon adds up how much the count in each packet grew. Packets of a processor may come
+ * with one that is a little smaller than the last (seen with 8 threads on 2 processors); it takes that
+ * for an overflow of the counter and adds 2^63, in which the true sum is what is left.
+ */
+static uint64_t true_count(uint64_t count)
+{
+	return count & (UINT64_MAX >> 1);
+}
+
 static void add_loss(struct lttng_channel *channel, struct session_loss *loss)
 {
 	uint64_t count;
 
 	if (!lttng_channel_get_discarded_event_count(channel, &count))
-		loss->events += count;
+		loss->events += true_count(count);
 	if (!lttng_channel_get_lost_packet_count(channel, &count))
 		loss->packets += count;
 }
@@ -410,7 +420,7 @@ int session_stop(struct session *session, struct session_loss *ret_loss, char **
 	if (code >= 0) {
 		what = "count lost events";
 		code = count_loss(session, ret_loss);
-		ret_loss->events -= session->before.events;
+		ret_loss->events = true_count(ret_loss->events - session->before.events);
 		ret_loss->packets -= session->before.packets;
 	}
 	return leave_with(session, code, what, reterr_text);
