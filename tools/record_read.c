@@ -318,6 +318,14 @@ int record_file_read(const char *path, struct record_file **ret_file, char **ret
 	return error;
 }
 
+bool record_file_is_named(const char *name)
+{
+	static const char ending[] = ".slip";
+	size_t length = strlen(name), tail = sizeof(ending) - 1;
+
+	return length > tail && name[0] != '.' && !strcmp(name + length - tail, ending);
+}
+
 struct record_file *record_file_free(struct record_file *file)
 {
 	if (!file)

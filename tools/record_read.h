@@ -55,6 +55,9 @@ int record_file_parse(const char *path, uint8_t *bytes, size_t size, struct reco
 		      char **reterr_text);
 struct record_file *record_file_free(struct record_file *file);
 
+/* Is it a name as the library gives its record files (shim/emit/file.c)? */
+bool record_file_is_named(const char *name);
+
 const char *record_string_text(const struct record_file *file, uint32_t id); /* NULL unknown */
 const struct record *record_find(const struct record_list *list, uint32_t id);
 

@@ -297,13 +297,6 @@ static void add_problem(struct report *report, const char *path, const char *tex
 			     memory_format("%s: %s", slash ? slash + 1 : path, text));
 }
 
-static bool is_record_name(const char *name)
-{
-	size_t length = strlen(name);
-
-	return length > 5 && name[0] != '.' && !strcmp(name + length - 5, ".slip");
-}
-
 int report_add_path(struct report *report, const char *path, uint64_t since_ns, char **reterr_text)
 {
 	_cleanup_free_ char *error_text = NULL;
@@ -337,7 +330,7 @@ int report_add_path(struct report *report, const char *path, uint64_t since_ns, 
 	while ((entry = readdir(folder))) {
 		_cleanup_free_ char *member = NULL;
 
-		if (!is_record_name(entry->d_name))
+		if (!record_file_is_named(entry->d_name))
 			continue;
 		member = memory_format("%s/%s", path, entry->d_name);
 		if (record_file_read(member, &file, &error_text)) {

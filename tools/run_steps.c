@@ -14,6 +14,7 @@
 #include "place.h"
 #include "process_state.h"
 #include "program.h"
+#include "record_read.h"
 #include "report.h"
 #include "run.h"
 
@@ -65,12 +66,9 @@ void run_remove_folder(const char *folder)
 	DIR *stream = opendir(folder);
 	struct dirent *entry;
 
-	while (stream && (entry = readdir(stream))) {
-		size_t length = strlen(entry->d_name);
-
-		if (length > 5 && !strcmp(entry->d_name + length - 5, ".slip"))
+	while (stream && (entry = readdir(stream)))
+		if (record_file_is_named(entry->d_name))
 			(void)unlinkat(dirfd(stream), entry->d_name, 0);
-	}
 	if (stream)
 		(void)closedir(stream);
 	(void)rmdir(folder);

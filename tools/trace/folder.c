@@ -14,6 +14,7 @@
 
 #include "command.h"
 #include "memory.h"
+#include "record_read.h"
 
 #define LONGEST_SOCKET "/.lttng/ustconsumerd64/command" /* of the daemons, below their folder */
 #define NAME_TRIES     1000
@@ -149,13 +150,6 @@ static bool is_snapshot(const char *name)
 	return !strncmp(name, "snapshot-", strlen("snapshot-"));
 }
 
-static bool is_record(const char *name)
-{
-	const char *point = strrchr(name, '.');
-
-	return point && !strcmp(point, ".slip");
-}
-
 size_t folder_count_snapshots(const char *folder)
 {
 	return count_entries(folder, is_snapshot);
@@ -163,7 +157,7 @@ size_t folder_count_snapshots(const char *folder)
 
 size_t folder_count_records(const char *folder)
 {
-	return count_entries(folder, is_record);
+	return count_entries(folder, record_file_is_named);
 }
 
 static uint64_t largest; /* nftw(3) hands nothing through */
