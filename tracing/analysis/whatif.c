@@ -153,6 +153,19 @@ static struct span saving(const struct graph *graph, const struct shift *end, un
 	return result;
 }
 
+/*
+ * Of order on the device only the upper bound is known, which ranks nothing; where threads may overtake each
+ * other, what was removed itself does.
+ */
+static int64_t middle(const struct whatif_row *row)
+{
+	if (row->wait_class == WAIT_DEVICE)
+		return row->low_ns;
+	if (row->overtaken)
+		return (row->low_ns + least(row->blocked_ns, row->high_ns)) / 2;
+	return (row->low_ns + row->high_ns) / 2;
+}
+
 static struct whatif_row make_row(const struct graph *graph, const struct shift *end,
 				  const struct wait_sum *sum)
 {
@@ -171,6 +184,7 @@ static struct whatif_row make_row(const struct graph *graph, const struct shift 
 	if (row.replayed) {
 		struct span by = saving(graph, end, (unsigned int)sum->slot);
 
+		row.overtaken = graph->callers > 1 && graph->slot[sum->slot].overtaken;
 		row.low_ns = row.wait_class == WAIT_DEVICE ? 0 : most(0, by.low);
 		row.high_ns = most(row.low_ns, by.high) + sum->missed_ns;
 		if (row.wait_class != WAIT_DEVICE && !graph->slot[sum->slot].overtaken)
@@ -179,6 +193,7 @@ static struct whatif_row make_row(const struct graph *graph, const struct shift 
 	}
 	row.high_ns = least(row.high_ns, graph->end_ns - graph->begin_ns);
 	row.low_ns = least(row.low_ns, row.high_ns);
+	row.middle_ns = middle(&row);
 	return row;
 }
 
@@ -234,22 +249,15 @@ static void take_process(struct whatif *whatif, struct graph *graph, const struc
 	shift_unref(shift);
 }
 
-/* Of order on the device only the upper bound is known, which ranks nothing. */
-static int64_t middle(const struct whatif_row *row)
-{
-	return row->wait_class == WAIT_DEVICE ? row->low_ns : (row->low_ns + row->high_ns) / 2;
-}
-
 static int compare(const void *left, const void *right)
 {
 	const struct whatif_row *a = left, *b = right;
-	int64_t middle_a = middle(a), middle_b = middle(b);
 
 	/* What was not replayed has no middle worth ranking by. */
 	if (a->replayed != b->replayed)
 		return a->replayed ? -1 : 1;
-	if (middle_a != middle_b)
-		return middle_a > middle_b ? -1 : 1;
+	if (a->middle_ns != b->middle_ns)
+		return a->middle_ns > b->middle_ns ? -1 : 1;
 	if (a->blocked_ns != b->blocked_ns)
 		return a->blocked_ns > b->blocked_ns ? -1 : 1;
 	if (a->process != b->process)

@@ -37,6 +37,8 @@ struct whatif_row {
 	uint64_t count;
 	int64_t blocked_ns;
 	int64_t low_ns, high_ns; /* the saving */
+	int64_t middle_ns;       /* what it is ranked by */
+	bool overtaken; /* threads may overtake each other: nothing but all blocked time bounds it */
 	bool replayed; /* false: not among the sites replayed; 0 and the blocked time are its bounds */
 };
 

@@ -16,6 +16,16 @@
 #define COPY_NS          100000
 #define COPY_NS_PER_BYTE 1
 
+/* Somebody made the thread, so it comes as much sooner as the threads do that move together. */
+static struct shift *newcomer(struct graph *graph)
+{
+	struct shift *shift = shift_new(graph);
+
+	for (unsigned int lane = 0; lane < graph->lanes; lane++)
+		shift->lane[lane] = graph->shift->lane[lane | 1];
+	return shift;
+}
+
 static struct host_thread *thread_of(struct graph *graph, uint32_t number)
 {
 	struct host_thread *thread = graph->last_thread;
@@ -27,7 +37,7 @@ static struct host_thread *thread_of(struct graph *graph, uint32_t number)
 	if (is_new) {
 		thread->thread = number;
 		thread->index = (uint32_t)graph->threads.count - 1;
-		thread->shift = shift_ref(graph->zero);
+		thread->shift = newcomer(graph);
 	}
 	graph->last_thread = thread;
 	return thread;

@@ -10,6 +10,9 @@
 #include "memory.h"
 #include "tracing/analysis/whatif_graph.h"
 
+/* Threads whose waits are looked at for each operation; with more in reach the worst is taken for true. */
+#define OTHERS_MAX 64
+
 static struct span even_lane(const struct shift *shift, unsigned int slot)
 {
 	return shift->lane[(size_t)2 * slot];
@@ -54,7 +57,7 @@ void overtake_submit(struct graph *graph, struct device_stream *stream,
 {
 	const struct operation *before = device_before(stream, operation);
 	const struct host_thread *other;
-	unsigned int slot;
+	unsigned int slot, looked_at = 0;
 	int64_t from;
 
 	if (graph->callers < 2)
@@ -66,10 +69,15 @@ void overtake_submit(struct graph *graph, struct device_stream *stream,
 	/* Waits that were over before it could come in any lane are out of reach. */
 	from = operation->sent.low - most_sooner(graph, operation->even);
 	for (other = graph->wide_newest; other && other->wide_seen_ns >= from;
-	     other = other->wide_older)
+	     other = other->wide_older, looked_at++) {
 		for (slot = 0; slot < graph->slots && other != thread; slot++)
-			if (graph->slot[slot].sum && passes_wait(other, operation, slot))
+			if (graph->slot[slot].sum && !graph->slot[slot].overtaken &&
+			    (looked_at == OTHERS_MAX ? even_lane(operation->even, slot).high > 0
+						     : passes_wait(other, operation, slot)))
 				graph->slot[slot].overtaken = true;
+		if (looked_at == OTHERS_MAX)
+			break;
+	}
 }
 
 /* Does the wait that began at `ns` change places with this operation, whose call has returned? */

@@ -50,13 +50,15 @@ static void write_row(FILE *out, const struct whatif_result *result, const struc
 	_cleanup_free_ char *function = text_printable(row->function_name, false);
 	_cleanup_free_ char *saved = saving_text(row);
 	char blocked[TEXT_FIGURE], share[TEXT_FIGURE];
-	uint64_t middle = (uint64_t)(row->low_ns + row->high_ns) / 2;
 
-	(void)fprintf(out, "  %4zu  %-24s  %8s  %6s%s %-24s %-20s %8llu  %8s  %s\n", rank, saved,
-		      text_ns((uint64_t)row->blocked_ns, blocked),
-		      text_share(middle, (uint64_t)run_of(result, row->process), share),
-		      row->wait_class == WAIT_EXPLICIT ? " e" : "  ", rule, function,
-		      (unsigned long long)row->count, class_name(row->wait_class), where);
+	(void)fprintf(
+		out, "  %4zu  %-24s  %8s  %6s%s %-24s %-20s %8llu  %8s  %s\n", rank, saved,
+		text_ns((uint64_t)row->blocked_ns, blocked),
+		text_share((uint64_t)row->middle_ns, (uint64_t)run_of(result, row->process), share),
+		row->overtaken                     ? " t"
+		: row->wait_class == WAIT_EXPLICIT ? " e"
+						   : "  ",
+		rule, function, (unsigned long long)row->count, class_name(row->wait_class), where);
 }
 
 static void write_baseline(FILE *out, const struct whatif_result *result)
