@@ -33,8 +33,6 @@
 #define COUNT_STANDARD UINT64_C(8)
 #define TOTAL_STANDARD (UINT64_C(256) << 20) /* over all processors, at most */
 
-#define STREAM_VARIABLE "SLIPSTREAM_STREAM_TO" /* set for the program by --relayd */
-
 enum {
 	KEY_FOLDER = 0x500,
 	KEY_TRACE,
@@ -262,7 +260,7 @@ void trace_options_read(int argc, char **argv, struct trace_options *ret_options
 		       "found.",
 		.children = children,
 	};
-	const char *inherited = getenv(STREAM_VARIABLE);
+	const char *inherited = getenv(TRACE_STREAM_VARIABLE);
 
 	*ret_options = (struct trace_options){.timeout_s = TIMEOUT_S};
 	run_options_init();

@@ -8,6 +8,9 @@
 
 #include "report.h"
 
+/* Set for the program by --relayd, and what --stream-to is where it is not given. */
+#define TRACE_STREAM_VARIABLE "SLIPSTREAM_STREAM_TO"
+
 struct trace_options {
 	struct report_output output;
 	const char *folder; /* NULL: one is named by time and rank */

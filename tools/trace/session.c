@@ -24,7 +24,6 @@
 #include "memory.h"
 #include "session_socket.h"
 
-#define CHANNEL "slipstream"
 #define PATTERN "slipstream:*"
 #define LIVE_US 200000 /* how old an event may get before a live reader has it */
 #define SWITCH_US                                                                                  \
@@ -124,7 +123,7 @@ static int add_channel(struct session *session)
 
 	if (!channel)
 		return -LTTNG_ERR_NOMEM;
-	(void)snprintf(channel->name, sizeof(channel->name), CHANNEL);
+	(void)snprintf(channel->name, sizeof(channel->name), FOLDER_CHANNEL);
 	/* -1: as the user's session is. */
 	channel->attr.overwrite = session->joined ? -1 : plan->mode == SESSION_SNAPSHOT;
 	channel->attr.subbuf_size = plan->size;
@@ -306,7 +305,7 @@ static int find_channel(struct session *session)
 		return count;
 	for (int i = 0; i < count; i++)
 		if (channels[i].enabled &&
-		    (!session->channel.name[0] || !strcmp(channels[i].name, CHANNEL)))
+		    (!session->channel.name[0] || !strcmp(channels[i].name, FOLDER_CHANNEL)))
 			(void)snprintf(session->channel.name, sizeof(session->channel.name), "%s",
 				       channels[i].name);
 	free(channels);

@@ -196,7 +196,7 @@ static void export(struct tracer *tracer)
 	}
 	if (tracer->options.relayd) {
 		address = memory_format("127.0.0.1:%d:%d", tracer->control_port, tracer->data_port);
-		set_variable("SLIPSTREAM_STREAM_TO", address);
+		set_variable(TRACE_STREAM_VARIABLE, address);
 	}
 }
 
