@@ -190,14 +190,13 @@ static struct report_list kinds_at(const struct report_trace *trace, const struc
 
 /* ---- text ---- */
 
-/* "rank 3, alpha, process 100" as far as it is known. */
-static char *process_words(const struct report_cell *cell)
+char *report_trace_process(int32_t rank, const char *host, uint32_t pid)
 {
-	_cleanup_free_ char *host = text_printable(cell->host, false);
-	_cleanup_free_ char *rank =
-		cell->rank >= 0 ? memory_format("rank %" PRId32 ", ", cell->rank) : memory_copy("");
+	_cleanup_free_ char *shown = text_printable(host, false);
+	_cleanup_free_ char *first =
+		rank >= 0 ? memory_format("rank %" PRId32 ", ", rank) : memory_copy("");
 
-	return memory_format("%s%s%sprocess %" PRIu32, rank, host, *host ? ", " : "", cell->pid);
+	return memory_format("%s%s%sprocess %" PRIu32, first, shown, *shown ? ", " : "", pid);
 }
 
 static char *device_words(int32_t device)
@@ -215,7 +214,8 @@ static char *stream_words(const struct report_cell *cell)
 
 static char *place_words(const struct report_cell *cell, enum report_by by)
 {
-	_cleanup_free_ char *process = process_words(cell), *device = device_words(cell->device);
+	_cleanup_free_ char *process = report_trace_process(cell->rank, cell->host, cell->pid);
+	_cleanup_free_ char *device = device_words(cell->device);
 	_cleanup_free_ char *host =
 		text_printable(*cell->host ? cell->host : "unknown host", false);
 	_cleanup_free_ char *stream = stream_words(cell);

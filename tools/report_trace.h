@@ -53,6 +53,12 @@ struct report_trace {
 /* Frees what it owns: the arrays, `broken` and `selection`. NULL does nothing. */
 void report_trace_free(struct report_trace *trace);
 
+/*
+ * "rank 3, alpha, process 100" as far as it is known: rank -1 and host "" are not. Printable; the
+ * caller frees.
+ */
+char *report_trace_process(int32_t rank, const char *host, uint32_t pid);
+
 /* Reasons why a clean verdict would not hold, before report_finish()'s own. */
 void report_trace_find_reasons(struct report *report);
 

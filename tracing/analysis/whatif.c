@@ -231,8 +231,15 @@ static const char *why_none(const struct graph *graph, const struct analysis_end
 static void take_process(struct whatif *whatif, struct graph *graph, const struct analysis_end *end)
 {
 	struct whatif_result *result = &whatif->result;
-	struct whatif_process process = {.process = graph->process};
+	const struct model_process *known = model_process(graph->model, graph->process);
+	struct whatif_process process = {.process = graph->process, .rank = -1, .host = ""};
 	struct shift *shift = host_finish(graph);
+
+	if (known) {
+		process.pid = known->pid;
+		process.rank = known->rank;
+		process.host = known->host;
+	}
 
 	process.run_ns = graph->end_ns - graph->begin_ns;
 	process.waits = graph->waits;

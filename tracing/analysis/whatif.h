@@ -43,7 +43,11 @@ struct whatif_row {
 };
 
 struct whatif_process {
-	uint32_t process;
+	uint32_t process; /* as in the rows */
+	/* Who that is, as in struct model_process. */
+	uint32_t pid;
+	int32_t rank;
+	const char *host;
 	int64_t run_ns; /* from its first event to its last */
 	uint64_t waits, submissions;
 	uint32_t threads;       /* that called the driver */

@@ -6,17 +6,10 @@
 
 #include "emit/record.h"
 #include "memory.h"
+#include "report.h"
+#include "report_trace.h"
 #include "text.h"
 #include "tracing/analysis/whatif.h"
-
-static const char *class_name(uint32_t wait_class)
-{
-	static const char *const names[] = {[WAIT_EXPLICIT] = "explicit",
-					    [WAIT_IMPLICIT] = "implicit",
-					    [WAIT_DEVICE] = "device"};
-
-	return wait_class < ARRAY_SIZE(names) && names[wait_class] ? names[wait_class] : "unknown";
-}
 
 static char *site_text(whatif_site_name name, void *context, const struct whatif_row *row)
 {
@@ -25,12 +18,25 @@ static char *site_text(whatif_site_name name, void *context, const struct whatif
 	return name(context, row->process, row->site);
 }
 
-static int64_t run_of(const struct whatif_result *result, uint32_t process)
+/* NULL: it had no event. */
+static const struct whatif_process *process_of(const struct whatif_result *result, uint32_t process)
 {
 	for (size_t i = 0; i < result->process_count; i++)
 		if (result->processes[i].process == process)
-			return result->processes[i].run_ns;
-	return 0;
+			return &result->processes[i];
+	return NULL;
+}
+
+static int64_t run_of(const struct whatif_result *result, uint32_t process)
+{
+	const struct whatif_process *found = process_of(result, process);
+
+	return found ? found->run_ns : 0;
+}
+
+static char *process_text(const struct whatif_process *process)
+{
+	return report_trace_process(process->rank, process->host, process->pid);
 }
 
 static char *saving_text(const struct whatif_row *row)
@@ -49,36 +55,39 @@ static void write_row(FILE *out, const struct whatif_result *result, const struc
 	_cleanup_free_ char *rule = text_printable(row->rule_slug, false);
 	_cleanup_free_ char *function = text_printable(row->function_name, false);
 	_cleanup_free_ char *saved = saving_text(row);
+	const struct whatif_process *process = process_of(result, row->process);
+	_cleanup_free_ char *who =
+		process && result->process_count > 1 ? process_text(process) : NULL;
 	char blocked[TEXT_FIGURE], share[TEXT_FIGURE];
 
 	(void)fprintf(
-		out, "  %4zu  %-24s  %8s  %6s%s %-24s %-20s %8llu  %8s  %s\n", rank, saved,
+		out, "  %4zu  %-24s  %8s  %6s%s %-24s %-20s %8llu  %8s  %s%s%s\n", rank, saved,
 		text_ns((uint64_t)row->blocked_ns, blocked),
 		text_share((uint64_t)row->middle_ns, (uint64_t)run_of(result, row->process), share),
 		row->overtaken                     ? " t"
 		: row->wait_class == WAIT_EXPLICIT ? " e"
 						   : "  ",
-		rule, function, (unsigned long long)row->count, class_name(row->wait_class), where);
+		rule, function, (unsigned long long)row->count, report_class(row->wait_class),
+		where, who ? ", " : "", who ? who : "");
 }
 
 static void write_baseline(FILE *out, const struct whatif_result *result)
 {
 	for (size_t i = 0; i < result->process_count; i++) {
 		const struct whatif_process *process = &result->processes[i];
+		_cleanup_free_ char *who = process_text(process);
 		char off[TEXT_FIGURE], run[TEXT_FIGURE];
 
 		if (process->why_none) {
-			(void)fprintf(out, "  process %u: no numbers: %s\n", process->process,
-				      process->why_none);
+			(void)fprintf(out, "  %s: no numbers: %s\n", who, process->why_none);
 			continue;
 		}
-		(void)fprintf(
-			out,
-			"  process %u: ran %s; replay with nothing removed: %s of it blocked for "
-			"reasons not in the trace, %llu operations out of place\n",
-			process->process, text_ns((uint64_t)process->run_ns, run),
-			text_ns((uint64_t)process->unexplained_ns, off),
-			(unsigned long long)process->contradictions);
+		(void)fprintf(out,
+			      "  %s: ran %s; replay with nothing removed: %s of it blocked for "
+			      "reasons not in the trace, %llu operations out of place\n",
+			      who, text_ns((uint64_t)process->run_ns, run),
+			      text_ns((uint64_t)process->unexplained_ns, off),
+			      (unsigned long long)process->contradictions);
 	}
 }
 
@@ -137,7 +146,7 @@ static json_t *row_json(const struct whatif_result *result, const struct whatif_
 	_cleanup_free_ char *function = text_printable(row->function_name, true);
 	json_t *object = json_pack(
 		"{s:I s:I s:s s:s s:I s:I s:I s:I s:I s:b}", "rank", (json_int_t)rank, "process",
-		(json_int_t)row->process, "rule", rule, "class", class_name(row->wait_class),
+		(json_int_t)row->process, "rule", rule, "class", report_class(row->wait_class),
 		"count", (json_int_t)row->count, "blocked_ns", (json_int_t)row->blocked_ns,
 		"saving_low_ns", (json_int_t)row->low_ns, "saving_high_ns",
 		(json_int_t)row->high_ns, "run_ns", (json_int_t)run_of(result, row->process),
@@ -154,13 +163,16 @@ static json_t *row_json(const struct whatif_result *result, const struct whatif_
 
 static json_t *process_json(const struct whatif_process *process)
 {
-	json_t *object =
-		json_pack("{s:I s:I s:I s:I s:I s:I s:I s:s?}", "process",
-			  (json_int_t)process->process, "run_ns", (json_int_t)process->run_ns,
-			  "waits", (json_int_t)process->waits, "submissions",
-			  (json_int_t)process->submissions, "threads", (json_int_t)process->threads,
-			  "unexplained_ns", (json_int_t)process->unexplained_ns, "contradictions",
-			  (json_int_t)process->contradictions, "why_none", process->why_none);
+	_cleanup_free_ char *host = text_printable(process->host, true);
+	json_t *rank = process->rank < 0 ? json_null() : json_integer(process->rank);
+	json_t *object = json_pack(
+		"{s:I s:I s:o s:s? s:I s:I s:I s:I s:I s:I s:s?}", "process",
+		(json_int_t)process->process, "pid", (json_int_t)process->pid, "rank",
+		memory_check(rank), "host", *host ? host : NULL, "run_ns",
+		(json_int_t)process->run_ns, "waits", (json_int_t)process->waits, "submissions",
+		(json_int_t)process->submissions, "threads", (json_int_t)process->threads,
+		"unexplained_ns", (json_int_t)process->unexplained_ns, "contradictions",
+		(json_int_t)process->contradictions, "why_none", process->why_none);
 
 	return memory_check(object);
 }

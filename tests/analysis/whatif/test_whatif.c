@@ -272,6 +272,41 @@ static void test_unexplained(void **state)
 	whatif_free(whatif);
 }
 
+/* Of several processes each line says whose it is, and the JSON by what number. */
+static void test_several_processes(void **state)
+{
+	struct whatif_row rows[] = {
+		{.process = 1, .site = 7, .rule_slug = "d2h", .function_name = "cuMemcpyDtoH_v2"},
+		{.process = 0, .site = 7, .rule_slug = "d2h", .function_name = "cuMemcpyDtoH_v2"},
+	};
+	struct whatif_process processes[] = {
+		{.process = 0, .pid = 100, .rank = -1, .host = ""},
+		{.process = 1, .pid = 200, .rank = 3, .host = "alpha"},
+	};
+	struct whatif_result result = {
+		.rows = rows, .row_count = 2, .processes = processes, .process_count = 2};
+	char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+	json_t *json = whatif_json(&result, NULL, NULL), *process;
+
+	whatif_text(out, &result, 0, NULL, NULL);
+	assert_int_equal(fclose(out), 0);
+	assert_non_null(strstr(text, "site 7, rank 3, alpha, process 200\n"));
+	assert_non_null(strstr(text, "site 7, process 100\n"));
+	assert_non_null(strstr(text, "\n  rank 3, alpha, process 200: ran "));
+	process = json_array_get(json_object_get(json, "processes"), 1);
+	assert_int_equal(json_integer_value(json_object_get(process, "process")), 1);
+	assert_int_equal(json_integer_value(json_object_get(process, "pid")), 200);
+	assert_int_equal(json_integer_value(json_object_get(process, "rank")), 3);
+	assert_string_equal(json_string_value(json_object_get(process, "host")), "alpha");
+	process = json_array_get(json_object_get(json, "processes"), 0);
+	assert_true(json_is_null(json_object_get(process, "rank")));
+	assert_true(json_is_null(json_object_get(process, "host")));
+	json_decref(json);
+	free(text);
+}
+
 static void test_text_and_json(void **state)
 {
 	struct whatif *whatif = whatif_new(NULL);
@@ -510,6 +545,7 @@ int main(void)
 		cmocka_unit_test(test_level_waits),
 		cmocka_unit_test(test_nothing),
 		cmocka_unit_test(test_unexplained),
+		cmocka_unit_test(test_several_processes),
 		cmocka_unit_test(test_text_and_json),
 		cmocka_unit_test(test_hostile),
 		cmocka_unit_test(test_chain_and_circle),
