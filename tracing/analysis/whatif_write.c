@@ -114,7 +114,7 @@ static void write_rows(FILE *out, const struct whatif_result *result, size_t mos
 void whatif_text(FILE *out, const struct whatif_result *result, size_t rows, whatif_site_name name,
 		 void *context)
 {
-	bool several = false;
+	bool several = false, overtaken = false;
 
 	(void)fputs("What each wait costs the run\n", out);
 	if (result->why_none) {
@@ -132,6 +132,14 @@ void whatif_text(FILE *out, const struct whatif_result *result, size_t rows, wha
 		(void)fputs(
 			"  e: the program asked for this wait; its result may be read behind it\n",
 			out);
+	for (size_t i = 0; i < result->row_count; i++)
+		overtaken |= result->rows[i].overtaken;
+	for (size_t i = 0; i < result->rule_count; i++)
+		overtaken |= result->rules[i].overtaken;
+	if (overtaken)
+		(void)fputs("  t: without it threads may overtake each other, and what they do "
+			    "then is not in the trace\n",
+			    out);
 	if (several)
 		(void)fputs(
 			"  how threads wait for each other is not in the trace: the intervals hold "

@@ -276,7 +276,11 @@ static void test_unexplained(void **state)
 static void test_several_processes(void **state)
 {
 	struct whatif_row rows[] = {
-		{.process = 1, .site = 7, .rule_slug = "d2h", .function_name = "cuMemcpyDtoH_v2"},
+		{.process = 1,
+		 .site = 7,
+		 .rule_slug = "d2h",
+		 .function_name = "cuMemcpyDtoH_v2",
+		 .overtaken = true},
 		{.process = 0, .site = 7, .rule_slug = "d2h", .function_name = "cuMemcpyDtoH_v2"},
 	};
 	struct whatif_process processes[] = {
@@ -295,6 +299,7 @@ static void test_several_processes(void **state)
 	assert_non_null(strstr(text, "site 7, rank 3, alpha, process 200\n"));
 	assert_non_null(strstr(text, "site 7, process 100\n"));
 	assert_non_null(strstr(text, "\n  rank 3, alpha, process 200: ran "));
+	assert_non_null(strstr(text, "\n  t: "));
 	process = json_array_get(json_object_get(json, "processes"), 1);
 	assert_int_equal(json_integer_value(json_object_get(process, "process")), 1);
 	assert_int_equal(json_integer_value(json_object_get(process, "pid")), 200);
