@@ -154,7 +154,7 @@ static struct shift *return_shift(struct graph *graph, const struct host_thread 
 		add_unknown(graph, host);
 	if (host->manner == FOR_ITSELF)
 		graph->inputs.item[0].when = (struct span){host->end, host->end};
-	shift = inputs_latest(graph, &graph->inputs, (struct span){host->end, host->end}, NULL);
+	shift = inputs_latest(graph, &graph->inputs, (struct span){host->end, host->end});
 	return shift;
 }
 

@@ -18,7 +18,7 @@ enum manner {
 
 struct host_call {
 	int64_t begin, end;
-	int64_t own; /* its own cost; plus or minus `error` */
+	int64_t own; /* its own cost, as far as it is known */
 	struct span blocked;
 	struct span removed; /* what goes with the wait */
 	int64_t slack;       /* from the end of what it waited for to its return, at most */

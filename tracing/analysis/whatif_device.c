@@ -329,7 +329,7 @@ static void resolve_one(struct graph *graph, struct device_stream *stream,
 		graph->contradictions++;
 		low = ns;
 	}
-	shift = inputs_latest(graph, &graph->inputs, (struct span){0, ns}, NULL);
+	shift = inputs_latest(graph, &graph->inputs, (struct span){0, ns});
 	shift_unref(operation->even);
 	operation->even = shift;
 	operation->odd = shift_unref(operation->odd);

@@ -186,12 +186,8 @@ struct shift *shift_ref(struct shift *shift);
 struct shift *shift_unref(struct shift *shift); /* NULL */
 struct input *inputs_add(struct inputs *inputs, struct span when, const struct shift *even,
 			 const struct shift *odd);
-/*
- * How much sooner the latest of the inputs comes. `at`: when it came. A new reference. *ret_reached: some
- * input can have come then.
- */
-struct shift *inputs_latest(struct graph *graph, const struct inputs *inputs, struct span at,
-			    bool *ret_reached);
+/* How much sooner the latest of the inputs comes. `at`: when it came. A new reference. */
+struct shift *inputs_latest(struct graph *graph, const struct inputs *inputs, struct span at);
 
 /* whatif_device.c */
 struct device_stream *device_stream(struct graph *graph, uint32_t number);

@@ -238,8 +238,7 @@ struct shift *host_finish(struct graph *graph)
 		device_complete(graph, table_at(&graph->streams, i), UINT64_MAX, graph->end_ns);
 	graph->inputs.count = 0;
 	add_ends(graph);
-	return inputs_latest(graph, &graph->inputs, (struct span){graph->end_ns, graph->end_ns},
-			     NULL);
+	return inputs_latest(graph, &graph->inputs, (struct span){graph->end_ns, graph->end_ns});
 }
 
 void host_done(struct graph *graph)

@@ -85,32 +85,29 @@ static const struct shift *common(const struct inputs *inputs)
 	return shift;
 }
 
-/*
- * Draws the intervals in by what is known of the latest, and tells the least that it can be. False: no
- * input can have come when the latest did.
- */
-static bool narrow(const struct inputs *inputs, struct span at, int64_t *ret_least)
+/* Draws the intervals in by what is known of the latest; the least that it can be. */
+static int64_t narrow(const struct inputs *inputs, struct span at)
 {
 	struct input *only = NULL;
+	int64_t least_latest = 0;
 	size_t possible = 0;
 
-	*ret_least = 0;
 	for (size_t i = 0; i < inputs->count; i++) {
 		struct input *input = &inputs->item[i];
 
 		input->when.high = least(input->when.high, at.high);
 		input->when.low = least(input->when.low, input->when.high);
-		*ret_least = most(*ret_least, input->when.low);
+		least_latest = most(least_latest, input->when.low);
 		if (input->when.high >= at.low) {
 			possible++;
 			only = input;
 		}
 	}
 	if (possible)
-		*ret_least = most(*ret_least, at.low);
+		least_latest = most(least_latest, at.low);
 	if (possible == 1)
 		only->when.low = most(only->when.low, at.low);
-	return possible > 0;
+	return least_latest;
 }
 
 static struct span moved(const struct input *input, unsigned int lane)
@@ -174,16 +171,12 @@ static struct shift *share(const struct graph *graph, const struct inputs *input
 	return shift;
 }
 
-struct shift *inputs_latest(struct graph *graph, const struct inputs *inputs, struct span at,
-			    bool *ret_reached)
+struct shift *inputs_latest(struct graph *graph, const struct inputs *inputs, struct span at)
 {
 	const struct shift *same = common(inputs);
+	int64_t least_latest = narrow(inputs, at);
 	struct shift *shift;
-	int64_t least_latest;
-	bool reached = narrow(inputs, at, &least_latest);
 
-	if (ret_reached)
-		*ret_reached = reached;
 	if (same)
 		return shift_ref((struct shift *)same);
 	shift = shift_new(graph);
