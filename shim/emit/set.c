@@ -14,7 +14,6 @@
 #include "emit/table.h"
 #include "emit/trace.h"
 
-#define SET_BIT   (UINT32_C(1) << 31)
 #define SETS_MAX  (1 << 15)
 #define ARENA_MAX ((size_t)16 << 20)
 
@@ -68,7 +67,7 @@ static struct set *add(uint64_t hash, const uint32_t *candidates, uint32_t count
 	set = arena_take(&arena, sizeof(*set) + count * sizeof(candidates[0]));
 	if (!set)
 		return NULL;
-	set->number = SET_BIT | (newest ? (newest->number & ~SET_BIT) + 1 : 1);
+	set->number = TRACE_SET | (newest ? (newest->number & ~TRACE_SET) + 1 : 1);
 	set->count = count;
 	memcpy(set->candidate, candidates, count * sizeof(candidates[0]));
 	set->older = newest;

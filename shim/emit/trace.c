@@ -50,9 +50,6 @@ enum recording {
 	RECORDING_DUMPED,
 };
 
-/* dump_begin's */
-enum reason { REASON_FIRST = 1, REASON_TIME = 2, REASON_END = 3 };
-
 const struct trace_emitter *trace_emitters;
 bool emit_full;
 
@@ -180,7 +177,7 @@ void trace_published(const void *record)
 }
 
 /* Under the token. */
-static void dump(enum reason reason)
+static void dump(uint32_t reason)
 {
 	uint64_t began = now(CLOCK_MONOTONIC);
 	/* Its work: where the processor was with others meanwhile, dumps are no less cheap. */
@@ -241,9 +238,9 @@ static void __attribute__((cold, noinline)) send_definitions(uint64_t now_ns)
 		__atomic_store_n(&next_ns, now(CLOCK_MONOTONIC) + DUMP_EVERY_NS, __ATOMIC_RELAXED);
 		__atomic_store_n(&trace_recording, RECORDING_BARE, __ATOMIC_RELAXED);
 	} else if (__atomic_load_n(&trace_recording, __ATOMIC_RELAXED) != RECORDING_DUMPED) {
-		dump(REASON_FIRST);
+		dump(TRACE_DUMP_FIRST);
 	} else if (now_ns >= __atomic_load_n(&next_ns, __ATOMIC_RELAXED)) {
-		dump(REASON_TIME);
+		dump(TRACE_DUMP_TIME);
 	} else {
 		send_records(__atomic_load_n(&sent, __ATOMIC_RELAXED));
 		send_again();
@@ -325,7 +322,7 @@ static void at_end(void)
 	while (!take_token() && patience-- > 0)
 		clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){.tv_nsec = 1000000}, NULL);
 	if (patience >= 0 && trace_emitters[TRACE_DUMP_END].is_enabled())
-		dump(REASON_END);
+		dump(TRACE_DUMP_LAST);
 	/* The token stays: nobody sends definitions behind the last ones. */
 	event.end_ns = now(CLOCK_MONOTONIC);
 	event.dropped = __atomic_load_n(&header->dropped, __ATOMIC_RELAXED);

@@ -97,7 +97,7 @@ static bool is_successor(const struct reader *reader, uint32_t process,
 		return old && old->start_ns && new->start_ns && old->start_ns != new->start_ns;
 	}
 	/* The definitions that come before def_process belong to the new one too. */
-	return ((const struct trace_dump_begin *)decoded->payload)->reason == 1 &&
+	return ((const struct trace_dump_begin *)decoded->payload)->reason == TRACE_DUMP_FIRST &&
 	       model_process(reader->model, process)->ended;
 }
 

@@ -14,8 +14,6 @@
 #include "tracing/analysis/report_sums.h"
 #include "tracing/analysis/report_window.h"
 
-#define SET_BIT UINT32_C(0x80000000) /* of a number of candidates: it is a set */
-
 struct report_consumer {
 	struct report_request request;
 	struct sums sums;
@@ -91,7 +89,7 @@ static uint64_t candidate_context(const struct model *model, uint32_t process, u
 	const struct trace_def_candidate_set *members;
 	size_t count;
 
-	if (candidates & SET_BIT) {
+	if (candidates & TRACE_SET) {
 		members = model_parts(model, process, TRACE_DEF_CANDIDATE_SET, candidates, &count);
 		candidates = count ? members[0].candidate : 0;
 	}
@@ -204,7 +202,7 @@ static void merge_waited_for(struct part *part, const struct model *model,
 	const struct trace_def_candidate_set *members;
 	size_t count;
 
-	if (!(candidates & SET_BIT)) {
+	if (!(candidates & TRACE_SET)) {
 		if (candidates)
 			merge(&part->waited_for, wait, candidates, sum);
 		return;

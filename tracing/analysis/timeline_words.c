@@ -10,7 +10,6 @@
 #include "tracing/analysis/timeline_tracks.h"
 #include "tracing/analysis/timeline_write.h"
 
-#define SET_BIT UINT32_C(0x80000000)
 /* Sites whose files are opened while the trace is read: each costs a walk through their symbols. */
 #define SYMBOLIZED_SITES 64
 
@@ -57,7 +56,7 @@ static bool candidates_are_defined(const struct model *model, uint32_t process, 
 
 	if (!id)
 		return true;
-	if (!(id & SET_BIT))
+	if (!(id & TRACE_SET))
 		return model_find(model, process, TRACE_DEF_CANDIDATE, id) != NULL;
 	members = model_parts(model, process, TRACE_DEF_CANDIDATE_SET, id, &count);
 	return members && count >= members[count - 1].count;
@@ -252,7 +251,7 @@ size_t wait_candidates(const struct model *model, uint32_t process, uint32_t can
 
 	if (!candidates)
 		return 0;
-	if (!(candidates & SET_BIT)) {
+	if (!(candidates & TRACE_SET)) {
 		members[0] = model_find(model, process, TRACE_DEF_CANDIDATE, candidates);
 		return members[0] ? 1 : 0;
 	}

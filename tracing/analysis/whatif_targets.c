@@ -99,7 +99,7 @@ static void add_candidates(struct graph *graph, struct host_call *host,
 	const struct trace_def_candidate_set *set;
 	size_t count;
 
-	if (!(call->wait.candidates & UINT32_C(0x80000000))) {
+	if (!(call->wait.candidates & TRACE_SET)) {
 		if (call->wait.candidates)
 			add_candidate(graph, host, call, call->wait.candidates);
 		return;

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Writes what comes from events.yaml: structures, provider, reader's table, documentation."""
+"""Writes what comes from events.yaml: structures, constants, provider, reader's table."""
 
 import argparse
 import os
@@ -20,7 +20,11 @@ class SchemaError(Exception):
 
 def load(path):
     with open(path, encoding="utf-8") as stream:
-        events = yaml.safe_load(stream)["events"]
+        schema = yaml.safe_load(stream)
+    events, constants = schema["events"], schema["constants"]
+    for name, constant in constants.items():
+        if not re.fullmatch(r"[A-Z][A-Z0-9_]*", name) or set(constant) != {"value", "doc"}:
+            raise SchemaError(f"{path}: constant '{name}' needs a name in capitals, value and doc")
     for name, event in events.items():
         fields = event.get("fields") or {}
         if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
@@ -40,7 +44,7 @@ def load(path):
         unknown = set(event) - {"level", "dump", "record", "key", "part", "doc", "fields"}
         if unknown:
             raise SchemaError(f"{path}: {name}: unknown {', '.join(sorted(unknown))}")
-    return events
+    return events, constants
 
 
 def declare(kind, name):
@@ -48,11 +52,13 @@ def declare(kind, name):
     return f"{c_type}{'' if c_type.endswith('*') else ' '}{name}"
 
 
-def header(events):
+def header(events, constants):
     lines = [HEAD + "#ifndef SLIPSTREAM_TRACING_EVENT_H\n#define SLIPSTREAM_TRACING_EVENT_H\n", "#include <stdint.h>\n", "enum trace_event {"]
     lines += [f"\tTRACE_{name.upper()}," for name in events]
     lines += ["\tTRACE_EVENT_COUNT", "};", "", "/* Of all names and fields: two builds with the same one understand each other. */",
               f"#define TRACE_SCHEMA UINT32_C({zlib.crc32(repr([(name, event['fields']) for name, event in events.items()]).encode()):#010x})", ""]
+    for name, constant in constants.items():
+        lines += [f"/* {constant['doc']} */", f"#define TRACE_{name} UINT32_C({constant['value']:#x})", ""]
     for name, event in events.items():
         lines += [f"/* {event['doc']} */", f"struct trace_{name} {{"]
         lines += [f"\t{declare(kind, field)};" for field, kind in event["fields"].items()]
@@ -63,7 +69,7 @@ def header(events):
     return "\n".join(lines)
 
 
-def table(events):
+def table(events, _):
     lines = [HEAD + '#include "tracing/event_table.h"\n', "#include <stddef.h>\n"]
     for name, event in events.items():
         lines.append(f"static const struct trace_field {name}_fields[] = {{")
@@ -89,7 +95,7 @@ LTTNG_FIELDS = {
 }
 
 
-def provider_header(events):
+def provider_header(events, _):
     lines = ["// SPDX-License-Identifier: MIT", "/* Written by tracing/gen/events.py from tracing/events.yaml; do not edit. */",
              "#undef LTTNG_UST_TRACEPOINT_PROVIDER", "#define LTTNG_UST_TRACEPOINT_PROVIDER slipstream", "",
              "#undef LTTNG_UST_TRACEPOINT_INCLUDE", '#define LTTNG_UST_TRACEPOINT_INCLUDE "tracing/provider/provider_events.h"', "",
@@ -103,7 +109,7 @@ def provider_header(events):
     return "\n".join(lines)
 
 
-def provider_source(events):
+def provider_source(events, _):
     lines = [HEAD + "#define LTTNG_UST_TRACEPOINT_CREATE_PROBES", "#define LTTNG_UST_TRACEPOINT_DEFINE", '#include "tracing/provider/provider_events.h"', "",
              '#include "tracing/provider/emitters.h"', ""]
     for name in events:
@@ -115,16 +121,7 @@ def provider_source(events):
     return "\n".join(lines)
 
 
-def document(events):
-    lines = ["# Events of a trace", "", "Written by `tracing/gen/events.py` from `tracing/events.yaml`. The provider is `slipstream`.", "",
-             "| event | level | dumped | fields | meaning |", "|---|---|---|---|---|"]
-    for name, event in events.items():
-        fields = ", ".join(f"{field} ({kind})" for field, kind in event["fields"].items())
-        lines.append(f"| `{name}` | {event['level']} | {'yes' if event.get('dump') else ''} | {fields} | {event['doc']} |")
-    return "\n".join(lines) + "\n"
-
-
-WRITERS = {"event.h": header, "event_table.c": table, "provider_events.h": provider_header, "provider_events.c": provider_source, "EVENTS.md": document}
+WRITERS = {"event.h": header, "event_table.c": table, "provider_events.h": provider_header, "provider_events.c": provider_source}
 
 
 def main():
@@ -133,9 +130,9 @@ def main():
     parser.add_argument("outputs", nargs="+", help="files to write, known by their names: " + ", ".join(WRITERS))
     arguments = parser.parse_args()
     try:
-        events = load(arguments.schema)
+        events, constants = load(arguments.schema)
         for output in arguments.outputs:
-            text = WRITERS[os.path.basename(output)](events)
+            text = WRITERS[os.path.basename(output)](events, constants)
             with open(output, "w", encoding="utf-8") as stream:
                 stream.write(text)
     except (OSError, yaml.YAMLError, SchemaError) as error:

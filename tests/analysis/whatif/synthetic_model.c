@@ -30,7 +30,7 @@ uint32_t synthetic_wait_id(enum action_kind kind, uint32_t site)
 
 uint32_t synthetic_candidates_id(unsigned int streams)
 {
-	return streams ? UINT32_C(0x80000000) | streams : 0;
+	return streams ? TRACE_SET | streams : 0;
 }
 
 const struct model_process *model_process(const struct model *model, uint32_t process)
