@@ -169,4 +169,6 @@ def main():
     result = unittest.main(module="__main__", exit=False).result
     if not result.wasSuccessful():
         sys.exit(1)
+    if not result.testsRun and not result.skipped:
+        sys.exit("no test of that name")
     sys.exit(77 if result.testsRun == len(result.skipped) else 0)
