@@ -113,6 +113,7 @@ static void add_candidates(const struct call *call, const struct verdict *verdic
 static void report(const struct call *call, const struct verdict *verdict)
 {
 	struct emit_candidate candidates[CALL_PENDING_MAX];
+	_Static_assert(CALL_PENDING_MAX <= EMIT_CANDIDATES_MAX, "the trace names all of them");
 	struct emit_finding finding = {
 		.function = call->function,
 		.rule = verdict->rule,
