@@ -11,6 +11,19 @@ WORD = re.compile(r'(\w+) = ("(?:[^"\\]|\\.)*"|\d+)')
 
 
 class Filter(Case):
+    def test_all_candidates(self):
+        """A call may wait for as many streams as the preload library names."""
+        with open(golden("one-wait")) as file:
+            head = [line for line in file if " wait wait=" not in line and "reason=3" not in line and not line.startswith("1.03")]
+        trace = "".join(head)
+        for number in range(64):
+            trace += f"1.000025 def_stream stream={number + 2} kind=4 context=1 handle={number + 16:#x}\n"
+            trace += f"1.000025 def_candidate id={number + 2} stream_kind=4 context=1 stream={number + 2} operation=1 name=9\n"
+            trace += f"1.000025 def_candidate_set set=0x80000001 index={number} count=64 candidate={number + 2}\n"
+        self.write("many.trace", trace + "1.01 wait wait=1 candidates=0x80000001 stream=1 blocked_ns=2000000 call_ns=2100000\n")
+        line, = self.report(self.path("many.trace"), "--waits").stdout.splitlines()
+        self.assertEqual([int(number) for number in re.findall(r"stream (\d+) \(non-blocking\)", line)], list(range(2, 66)))
+
     def filter(self, path, *options):
         """Fields of each event, and the messages of babeltrace2."""
         source = self.text_source(path) if path.endswith(".trace") else (path,)

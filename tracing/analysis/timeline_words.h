@@ -42,7 +42,7 @@ char *process_words(const struct model *model, uint32_t process);
 /* The name of the executable without its folder, else the first word of the command; raw, the caller frees. */
 char *process_name(const struct model *model, uint32_t process);
 
-#define CANDIDATES_MAX 16
+#define CANDIDATES_MAX 64 /* of one call the preload library names no more */
 /* The candidates of a wait, at most CANDIDATES_MAX. Returns how many. */
 size_t wait_candidates(const struct model *model, uint32_t process, uint32_t candidates,
 		       const struct trace_def_candidate *members[CANDIDATES_MAX]);
