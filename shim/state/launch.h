@@ -51,7 +51,7 @@
 #define LAUNCH_ROW 64
 /* Below it no queue is full: what the rule queue-full asks for (rules.yaml, BACKLOG). */
 #define LAUNCH_SHORT_QUEUE 500
-#define LAUNCH_MEMOS       32 /* a power of two */
+#define LAUNCH_MEMOS       64 /* in pairs; a power of two */
 /* As large as a page can be, since whole pages are wiped. */
 #if defined(__x86_64__)
 #define LAUNCH_PAGE 4096
@@ -99,13 +99,17 @@ struct launch_thread {
 extern __thread struct launch_thread launch_thread
 	__attribute__((visibility("hidden"), tls_model("initial-exec"), aligned(64)));
 
-/* The first of the two memos that a launch can have. */
+/*
+ * The first of the two memos that a launch can have. Handles are addresses: on an H200 those of a
+ * module's functions lie 0x4a0 apart or anywhere. More than two of a pair drive each other out: with 8
+ * functions any step apart that is so for one step in 24, with half as many pairs for one in 8.
+ */
 static inline struct launch_memo *launch_memos_of(CUstream stream, CUfunction function)
 {
 	uint64_t f = (uintptr_t)function, s = (uintptr_t)stream;
 
 	return &launch_thread
-			.memos[(f >> 3 ^ f >> 9 ^ f >> 16 ^ s >> 3 ^ s >> 8) & (LAUNCH_MEMOS - 2)];
+			.memos[(f >> 3 ^ f >> 8 ^ f >> 12 ^ s >> 3 ^ s >> 8) & (LAUNCH_MEMOS - 2)];
 }
 
 static inline bool launch_memo_fits(const struct launch_memo *memo, uint32_t number,
