@@ -39,7 +39,7 @@ def ideal(options, name, form):
 
 
 def environment(base):
-    clean = {name: value for name, value in os.environ.items() if not name.startswith(("SLIPSTREAM_", "SIMCUDA_", "LTTNG_"))
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("SLIPSTREAM_", "SIMCUDA_", "LTTNG_HOME", "LTTNG_UST_"))
              and name not in ("LD_PRELOAD", "ASAN_OPTIONS")}
     return {**clean, "TMPDIR": base}
 
