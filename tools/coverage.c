@@ -85,37 +85,33 @@ const struct report_function *coverage_counted_handout(const struct report *repo
 	return note->code == NOTE_UNWRAPPED_HANDED_OUT ? find_counted(report, note->text) : NULL;
 }
 
+const char *coverage_note_reason(uint32_t code, const char *text, bool is_counted)
+{
+	switch (code) {
+	case NOTE_UNWRAPPED_HANDED_OUT:
+		return is_counted ? NULL : "a function without wrapper was handed out";
+	case NOTE_EXPORT_TABLE:
+		return coverage_table_name(text) ? NULL : "an unknown export table was handed out";
+	case NOTE_SECOND_DRIVER:
+		return "a second driver library was used";
+	case NOTE_PASS_THROUGH:
+		return is_harmless_pass(text) ? NULL : "calls passed unclassified";
+	case NOTE_LOST:
+		return "records were lost";
+	case NOTE_ERROR:
+		return "slipstream failed in the program";
+	default:
+		return NULL;
+	}
+}
+
 static void find_in_notes(struct report *report)
 {
 	for (size_t i = 0; i < report->notes.count; i++) {
 		const struct report_note *note = report->notes.items[i];
-		const char *why = NULL;
+		const char *why = coverage_note_reason(note->code, note->text,
+						       find_counted(report, note->text) != NULL);
 
-		switch (note->code) {
-		case NOTE_UNWRAPPED_HANDED_OUT:
-			if (!find_counted(report, note->text))
-				why = "a function without wrapper was handed out";
-			break;
-		case NOTE_EXPORT_TABLE:
-			if (!coverage_table_name(note->text))
-				why = "an unknown export table was handed out";
-			break;
-		case NOTE_SECOND_DRIVER:
-			why = "a second driver library was used";
-			break;
-		case NOTE_PASS_THROUGH:
-			if (!is_harmless_pass(note->text))
-				why = "calls passed unclassified";
-			break;
-		case NOTE_LOST:
-			why = "records were lost";
-			break;
-		case NOTE_ERROR:
-			why = "slipstream failed in the program";
-			break;
-		default:
-			break;
-		}
 		if (why)
 			report_text_list_add(&report->reasons,
 					     memory_format("%s: %s", why, note->text));

@@ -33,24 +33,21 @@ static void add_reason(struct reasons *reasons, char *text)
 	free(text);
 }
 
-static const char *why_note(uint32_t code, const char *text)
+struct function_search {
+	const struct reasons *reasons;
+	const char *name;
+	bool is_found;
+};
+
+static bool search_function(void *data, const void *definition)
 {
-	switch (code) {
-	case NOTE_EXPORT_TABLE:
-		return coverage_table_name(text) ? NULL : "an unknown export table was handed out";
-	case NOTE_SECOND_DRIVER:
-		return "a second driver library was used";
-	case NOTE_PASS_THROUGH: /* in a forked child the driver refuses every call, so none of them waits */
-		return strncmp(text, "forked after cuInit", strlen("forked after cuInit"))
-			       ? "calls passed unclassified"
-			       : NULL;
-	case NOTE_LOST:
-		return "records were lost";
-	case NOTE_ERROR:
-		return "slipstream failed in the program";
-	default:
-		return NULL;
-	}
+	struct function_search *search = data;
+	const struct trace_def_function *function = definition;
+	const char *name =
+		model_string(search->reasons->model, search->reasons->process, function->name);
+
+	search->is_found = name && !strcmp(name, search->name);
+	return !search->is_found;
 }
 
 static bool take_note(void *data, const void *definition)
@@ -58,8 +55,11 @@ static bool take_note(void *data, const void *definition)
 	struct reasons *reasons = data;
 	const struct trace_def_note *note = definition;
 	const char *text = model_string(reasons->model, reasons->process, note->text);
-	const char *why = why_note(note->code, text ? text : "");
+	struct function_search search = {.reasons = reasons, .name = text ? text : ""};
+	const char *why;
 
+	model_each(reasons->model, reasons->process, TRACE_DEF_FUNCTION, search_function, &search);
+	why = coverage_note_reason(note->code, search.name, search.is_found);
 	if (why)
 		add_reason(reasons, memory_format("%s: %s", why, text ? text : "text not known"));
 	return true;
