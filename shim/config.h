@@ -23,7 +23,7 @@ struct config {
 	uint64_t threshold_ns;   /* blocked time below this is not reported for implicit waits */
 	const char *calibration; /* file of idle costs; NULL: none */
 	const char *lttng;       /* file of the LTTng provider; NULL: no trace */
-	enum config_level trace; /* what is traced */
+	enum config_level level; /* what is traced */
 	/* No setting: of the variables that launchers of many processes set; -1: none has one. */
 	int32_t rank;
 };

@@ -176,9 +176,7 @@ static const char *placeholder(const struct setting *setting)
 void run_options_init(void)
 {
 	for (size_t i = 0; i < SETTING_COUNT; i++) {
-		/* `run --trace DIR` says where a trace goes; what is traced is its level. */
-		char *name = memory_copy(
-			strcmp(settings[i].variable, "TRACE") ? settings[i].variable : "LEVEL");
+		char *name = memory_copy(settings[i].variable);
 
 		for (char *c = name; *c; c++)
 			*c = *c == '_' ? '-' : (char)tolower((unsigned char)*c);

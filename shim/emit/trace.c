@@ -385,7 +385,7 @@ static void give_up(void)
 void trace_opened(void)
 {
 	const struct trace_emitter *emitters = __atomic_load_n(&trace_emitters, __ATOMIC_ACQUIRE);
-	bool full = config.trace == CONFIG_TRACE_FULL && config.lttng && config.lttng[0] &&
+	bool full = config.level == CONFIG_TRACE_FULL && config.lttng && config.lttng[0] &&
 		    __atomic_load_n(&loading, __ATOMIC_RELAXED) != LOADING_FAILED;
 
 	__atomic_store_n(&emit_full, full, __ATOMIC_RELAXED);

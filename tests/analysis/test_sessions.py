@@ -69,7 +69,7 @@ class Sessions(Case):
         for level in ("waits", "full"):
             with self.subTest(level):
                 trace = self.daemon.session(level)
-                self.demo(SLIPSTREAM_TRACE=level)
+                self.demo(SLIPSTREAM_LEVEL=level)
                 trace.stop()
                 report = self.compare(trace.folder)
                 waits = sum(sync["count"] for sync in report["syncs"])

@@ -11,11 +11,6 @@ import sys
 BEGIN, END = "<!-- settings: from shim/options.def -->\n", "<!-- end of settings -->\n"
 
 
-def option_name(variable):
-    """As in tools/run_options.c: `run --trace` says where a trace goes, so its level has another name."""
-    return "level" if variable == "TRACE" else variable.lower().replace("_", "-")
-
-
 def table(root):
     with open(os.path.join(root, "shim", "options.def")) as file:
         rows = re.findall(r'^OPTION\((\w+), \w+, \w+, ("[^"]*"|NULL), "([^"]*)", "([^"]*)"\)', file.read(), re.M)
@@ -25,7 +20,7 @@ def table(root):
     for name, default, unit, text in rows:
         default = "none" if default == "NULL" else "`%s`" % default.strip('"')
         lines.append("| `SLIPSTREAM_%s` | `--%s` | %s | %s | %s |" % (
-            name, option_name(name), unit.replace("|", "\\|"), default, text.replace("|", "\\|")))
+            name, name.lower().replace("_", "-"), unit.replace("|", "\\|"), default, text.replace("|", "\\|")))
     return "\n".join(lines) + "\n"
 
 

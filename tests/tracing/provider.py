@@ -140,7 +140,7 @@ def counts_equal(place, level):
     steps = ("waits:20", "several:10", COPIES, "ordered:5", "row:1000", "threads:4", "streams:20", "row:100")
     with place.daemon() as daemon:
         recorded = daemon.session(channel=("--subbuf-size=1M", "--num-subbuf=8"))
-        equal(place.run(*steps, daemon=daemon, SLIPSTREAM_TRACE=level), place.expected(*steps), "output")
+        equal(place.run(*steps, daemon=daemon, SLIPSTREAM_LEVEL=level), place.expected(*steps), "output")
         recorded.stop()
         equal(recorded.lost(), 0, "lost")
         record = place.record()
@@ -185,7 +185,7 @@ def _(place):
     """One pass of `ordered`: every edge of it, in order."""
     with place.daemon() as daemon:
         recorded = daemon.session()
-        place.run("init", "ordered:2", daemon=daemon, SLIPSTREAM_TRACE="full")
+        place.run("init", "ordered:2", daemon=daemon, SLIPSTREAM_LEVEL="full")
         recorded.stop()
         record = place.record()
         trace = Trace(recorded.events(), record.header["pid"])
@@ -295,7 +295,7 @@ def _(place):
         recorded = daemon.session(snapshot=True, channel=("--overwrite", "--subbuf-size=256k", "--num-subbuf=4"))
         # More than the buffers hold, then a pause, then what the snapshot must show.
         process = place.start("waits:2", "several:15000", "sleep:1500", "waits:5", "touch:" + place.path("a"), "sleep:60000", daemon=daemon,
-                              SLIPSTREAM_TRACE="full")
+                              SLIPSTREAM_LEVEL="full")
         place.await_file("a", process)
         daemon.lttng("snapshot", "record", "--session=test", "file://" + recorded.folder)
         process.kill()
@@ -585,7 +585,7 @@ def _(place):
         place.out = place.path(f"out-{number}")
         os.mkdir(place.out)
         for level in ("waits", "full"):
-            equal(place.run("waits:3", COPIES, provider=provider, SLIPSTREAM_TRACE=level), place.expected("waits:3", COPIES), "output")
+            equal(place.run("waits:3", COPIES, provider=provider, SLIPSTREAM_LEVEL=level), place.expected("waits:3", COPIES), "output")
         for record in place.records().values():
             equal(len(record.note("config")), 1, f"notes with {provider}")
             assert record.note("config")[0].startswith("no trace: "), record.notes

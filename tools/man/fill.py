@@ -10,11 +10,6 @@ ROW = re.compile(r'^OPTION\(\s*(\w+)\s*,\s*(\w+)\s*,\s*(\w+)\s*,\s*(NULL|"[^"]*"
 KINDS = {"MODE", "STRING", "BOOL", "UINT", "NS", "LEVEL"}
 
 
-def option_name(variable):
-    """As in run_options.c: `run --trace` says where a trace goes, so its level has another name."""
-    return "level" if variable == "TRACE" else variable.lower().replace("_", "-")
-
-
 def read_settings(path):
     rows = []
     with open(path) as file:
@@ -25,7 +20,7 @@ def read_settings(path):
             if not match or match[3] not in KINDS:
                 sys.exit("%s:%d: not a row of the options table: %s" % (path, number, line.strip()))
             variable, _, kind, default, unit, text = match.groups()
-            rows.append((variable, "--" + option_name(variable), kind,
+            rows.append((variable, "--" + variable.lower().replace("_", "-"), kind,
                          None if default == "NULL" else default.strip('"'), unit, text))
     if not rows:
         sys.exit("%s: no OPTION rows" % path)

@@ -224,7 +224,7 @@ static const char *why_none(const struct graph *graph, const struct analysis_end
 	if (end->discarded || (process && process->lost))
 		return "events were lost, so the graph of the run has holes";
 	if (graph->waits && !graph->submissions)
-		return "no submissions in the trace: record it with SLIPSTREAM_TRACE=full";
+		return "no submissions in the trace: record it with SLIPSTREAM_LEVEL=full";
 	return NULL;
 }
 

@@ -236,7 +236,7 @@ static void test_level_waits(void **state)
 	mark(whatif, 1 * MS);
 	stream_sync(whatif, 20 * MS, 10 * MS, 1, 2, 5);
 	mark(whatif, 30 * MS);
-	assert_no_numbers(finish(whatif, 0), "SLIPSTREAM_TRACE=full");
+	assert_no_numbers(finish(whatif, 0), "SLIPSTREAM_LEVEL=full");
 	whatif_free(whatif);
 }
 

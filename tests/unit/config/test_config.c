@@ -82,7 +82,7 @@ static void test_defaults(void **state)
 	assert_true(config.threshold_ns == 5000);
 	assert_null(config.calibration);
 	assert_null(config.lttng);
-	assert_int_equal(config.trace, CONFIG_TRACE_WAITS);
+	assert_int_equal(config.level, CONFIG_TRACE_WAITS);
 	assert_int_equal(config.rank, -1);
 }
 
@@ -97,7 +97,7 @@ static void test_empty(void **state)
 	add("SLIPSTREAM_THRESHOLD=");
 	add("SLIPSTREAM_CALIBRATION=");
 	add("SLIPSTREAM_LTTNG=");
-	add("SLIPSTREAM_TRACE=");
+	add("SLIPSTREAM_LEVEL=");
 	config_load();
 	assert_accepted();
 	assert_int_equal(config.mode, CONFIG_OBSERVE);
@@ -108,7 +108,7 @@ static void test_empty(void **state)
 	assert_true(config.threshold_ns == 5000);
 	assert_null(config.calibration);
 	assert_null(config.lttng);
-	assert_int_equal(config.trace, CONFIG_TRACE_WAITS);
+	assert_int_equal(config.level, CONFIG_TRACE_WAITS);
 }
 
 static void test_trace(void **state)
@@ -116,18 +116,18 @@ static void test_trace(void **state)
 	static const char *const bad[] = {"FULL", "ful", "fully", "wait", "full ", "1", "on"};
 	char entry[64], text[96];
 
-	load("SLIPSTREAM_TRACE=full");
+	load("SLIPSTREAM_LEVEL=full");
 	assert_accepted();
-	assert_int_equal(config.trace, CONFIG_TRACE_FULL);
-	load("SLIPSTREAM_TRACE=waits");
+	assert_int_equal(config.level, CONFIG_TRACE_FULL);
+	load("SLIPSTREAM_LEVEL=waits");
 	assert_accepted();
-	assert_int_equal(config.trace, CONFIG_TRACE_WAITS);
+	assert_int_equal(config.level, CONFIG_TRACE_WAITS);
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-		snprintf(entry, sizeof(entry), "SLIPSTREAM_TRACE=%s", bad[i]);
-		snprintf(text, sizeof(text), "SLIPSTREAM_TRACE: bad value '%s'", bad[i]);
+		snprintf(entry, sizeof(entry), "SLIPSTREAM_LEVEL=%s", bad[i]);
+		snprintf(text, sizeof(text), "SLIPSTREAM_LEVEL: bad value '%s'", bad[i]);
 		load(entry);
 		assert_problem(text);
-		assert_int_equal(config.trace, CONFIG_TRACE_WAITS);
+		assert_int_equal(config.level, CONFIG_TRACE_WAITS);
 	}
 	load("SLIPSTREAM_LTTNG=/lib/libslipstream-lttng.so");
 	assert_accepted();

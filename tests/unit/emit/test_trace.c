@@ -171,7 +171,7 @@ static int begin(void **state)
 	file_set_bound(FILE_BOUND);
 	config.out = NULL;
 	config.lttng = libraries[0];
-	config.trace = CONFIG_TRACE_FULL;
+	config.level = CONFIG_TRACE_FULL;
 	if (fake)
 		fake->process = 0;
 	assert_true(emit_open());
@@ -761,7 +761,7 @@ static int fails_to_load(void)
 
 	emit_forked();
 	config.lttng = wrong;
-	config.trace = CONFIG_TRACE_FULL;
+	config.level = CONFIG_TRACE_FULL;
 	if (!emit_open() || !emit_traces_full())
 		return 1;
 	emit_trace_start(NULL);

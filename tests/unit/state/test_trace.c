@@ -87,7 +87,7 @@ static int begin(void **state)
 	int failed;
 
 	config.lttng = library;
-	config.trace = CONFIG_TRACE_FULL;
+	config.level = CONFIG_TRACE_FULL;
 	failed = world_begin(state);
 	emit_trace_start(state_open_allocations);
 	if (!fake) {
