@@ -111,18 +111,15 @@ static bool take_context(void *data, const void *definition)
 	return !search->found;
 }
 
+/* By the driver's id (cuCtxGetId), as reports name it: the number in the process is that of definitions only. */
 static void write_context(FILE *out, const struct model *model, uint32_t process, uint64_t id)
 {
 	struct context_search search = {.id = id};
 
+	if (id)
+		(void)fprintf(out, ", context %" PRIu64, id);
 	model_each(model, process, TRACE_DEF_CONTEXT, take_context, &search);
-	if (!search.found) {
-		if (id)
-			(void)fprintf(out, ", context id %" PRIu64, id);
-		return;
-	}
-	(void)fprintf(out, ", context %" PRIu32, search.found->context);
-	if (search.found->device >= 0)
+	if (search.found && search.found->device >= 0)
 		(void)fprintf(out, ", GPU %" PRIi32, search.found->device);
 }
 

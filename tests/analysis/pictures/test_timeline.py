@@ -67,8 +67,8 @@ def test_full(drawer):
            [("pageable-h2d", "wait,implicit", 1_000_050.5, 50.0), ("stream-synchronize", "wait,explicit", 1_000_100.0, 100.0)])
     expect("arguments of a wait", waits[0]["args"], {
         "rule": "pageable-h2d", "class": "implicit", "function": "cuMemcpyHtoD_v2", "cause": "cause of pageable-h2d", "blocked_ns": 40000, "call_ns": 50000, "bytes": 4096,
-        "stream": "stream 1 (legacy), context 1, GPU 0", "call_site": "a.py:3 go", "from": "pageable", "to": "device",
-        "waited_for": ["stream 2 (non-blocking), context 1, GPU 0: kernel_a, not known complete", "stream 1 (legacy), context 1, GPU 0: HtoD, was unfinished"]})
+        "stream": "stream 1 (legacy), context 9, GPU 0", "call_site": "a.py:3 go", "from": "pageable", "to": "device",
+        "waited_for": ["stream 2 (non-blocking), context 9, GPU 0: kernel_a, not known complete", "stream 1 (legacy), context 9, GPU 0: HtoD, was unfinished"]})
     submits = select(document, "X", "submit")
     expect("submissions", sorted((event["name"], event["tid"], event["ts"], event["dur"]) for event in submits), [
         ("submit: cuLaunchKernel", 77, 1_000_000.0, 10.0), ("submit: cuLaunchKernel", 77, 1_000_295.0, 5.0), ("submit: cuLaunchKernel", 78, 1_000_022.0, 10.0),
@@ -78,15 +78,15 @@ def test_full(drawer):
         ("HtoD", 1_000_050.0, 50.9, 1_000_100_900), ("kernel_a", 1_000_000.0, 200.4, 1_000_200_400), ("kernel_a", 1_000_022.0, 79.0, 1_000_101_000)])
     expect("operations never known complete", [(event["ts"], event["dur"]) for event in operations if event["args"]["known_complete_ns"] is None], [(1_000_295.0, 205.0)])
     expect("instants", sorted((event["name"], event["ts"]) for event in select(document, "i")), [
-        ("event recorded", 1_000_012.0), ("join: after stream 3 (blocking), context 1, GPU 0", 1_000_040.0),
-        ("stream wait: after stream 2 (non-blocking), context 1, GPU 0", 1_000_020.0)])
+        ("event recorded", 1_000_012.0), ("join: after stream 3 (blocking), context 9, GPU 0", 1_000_040.0),
+        ("stream wait: after stream 2 (non-blocking), context 9, GPU 0", 1_000_020.0)])
     expect("arrows", arrows(document), [
         ("join", "kernel_a", "HtoD"), ("stream wait", "kernel_a", "kernel_a"), ("submission", "submit: cuLaunchKernel", "kernel_a"),
         ("submission", "submit: cuLaunchKernel", "kernel_a"), ("submission", "submit: cuLaunchKernel", "kernel_a"), ("submission", "submit: cuMemcpyHtoD_v2", "HtoD"),
         ("waited for", "submit: cuLaunchKernel", "pageable-h2d"), ("waited for", "submit: cuLaunchKernel", "stream-synchronize")])
     expect("names", sorted(event["args"]["name"] for event in select(document, "M") if "name" in event["args"]), [
-        "CUDA streams of demo (pid 77), host alpha, GPU 0", "demo (pid 77), host alpha, GPU 0", "main thread 77", "stream 1 (legacy), context 1, GPU 0",
-        "stream 2 (non-blocking), context 1, GPU 0", "stream 3 (blocking), context 1, GPU 0", "thread 78"])
+        "CUDA streams of demo (pid 77), host alpha, GPU 0", "demo (pid 77), host alpha, GPU 0", "main thread 77", "stream 1 (legacy), context 9, GPU 0",
+        "stream 2 (non-blocking), context 9, GPU 0", "stream 3 (blocking), context 9, GPU 0", "thread 78"])
     expect("complete", document["otherData"]["complete"], True)
 
 
