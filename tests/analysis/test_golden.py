@@ -3,6 +3,9 @@
 late definitions, used pids, loss, hosts and ranks."""
 import json
 import os
+import re
+import socket
+import time
 import unittest
 
 from support import CONTROL, TOOL, Case, golden
@@ -147,6 +150,27 @@ class Meaning(Case):
         self.assertTrue(report["coverage"]["inconclusive"])
         self.assertEqual(report["trace"]["discarded_events"], 20)
         self.assertIn("inconclusive: 20 events were lost by the tracer", result.stdout)
+
+    def test_page_doubts_as_the_report(self):
+        """The page has the report's reasons, word for word: of the trace, of notes, of calls, and of a process that still runs."""
+        with open(golden("discarded"), encoding="utf-8") as file:
+            lines = file.read().replace("host=alpha pid=100 ", f"host={socket.gethostname()} pid={os.getpid()} ").splitlines(keepends=True)
+        trace = re.sub(r"(def_process .*)start_ns=\d+", rf"\1start_ns={time.monotonic_ns()}", "".join(line for line in lines if "process_end" not in line))
+        trace += """9.0 def_string id=90 text="0102"
+9.0 def_note note=1 code=2 text=90 count=1
+9.0 def_string id=91 text="cuOfLater"
+9.0 def_function number=90 name=91 flags=0 handed_out=1
+9.0 def_coverage function=90 calls=2
+9.1 wait wait=99
+"""
+        report = self.report_json(self.write("own.trace", trace), "--html", self.path("page.html"))[0]
+        with open(self.path("page.html"), encoding="utf-8") as file:
+            page = json.loads(re.search(r'id="data">(.*?)</script>', file.read(), re.S)[1])
+        self.assertEqual(report["coverage"]["reasons"], [
+            "20 events were lost by the tracer", "1 call that waited is not defined in the trace (unknown in the report)",
+            f"process {os.getpid()} still runs, its later calls are not in this report", "an unknown export table was handed out: 0102",
+            "unwrapped function called: cuOfLater (2 calls)"])
+        self.assertEqual(page["reasons"], report["coverage"]["reasons"])
 
     def test_hostile_names(self):
         """Nothing that a terminal would obey, in any text; the JSON has the names as they are."""

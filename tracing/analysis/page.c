@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Page (page.h): collects while the trace streams by (page_collect.c), writes at the end. Called by the reader's thread
- * only.
+ * Page (page.h): collects while the trace streams by (page_collect.c), writes at the end. Its reasons for doubt are those of
+ * a report of the whole trace, which it has made for them. Called by the reader's thread only.
  */
 #include "tracing/analysis/page.h"
 
@@ -12,11 +12,14 @@
 #include "tracing/analysis/page_collect.h"
 #include "tracing/analysis/page_json.h"
 #include "tracing/analysis/page_parts.h"
+#include "tracing/analysis/report_consumer.h"
 
 struct page {
 	char *path;
 	FILE *out;
 	struct page_collection collection;
+	struct report_select everything;
+	struct consumer report;
 	page_find_savings *find_savings;
 	void *find_context;
 };
@@ -30,6 +33,7 @@ static void page_free(void *consumer)
 	if (page->out)
 		(void)fclose(page->out);
 	page_collection_done(&page->collection);
+	page->report.ops->free(page->report.state);
 	free(page->path);
 	free(page);
 }
@@ -39,9 +43,8 @@ static int page_event(void *consumer, const struct model *model, const struct an
 {
 	struct page *page = consumer;
 
-	(void)reterr_text;
 	page_take_event(&page->collection, model, event);
-	return 0;
+	return page->report.ops->event(page->report.state, model, event, reterr_text);
 }
 
 /* JSON inside HTML: what could end the element or begin another is written as an escape. It stands in strings only. */
@@ -63,7 +66,9 @@ static int page_finish(void *consumer, const struct model *model, const struct a
 	size_t saving_count = 0;
 	const struct page_saving *savings =
 		page->find_savings ? page->find_savings(page->find_context, &saving_count) : NULL;
-	json_t *data = page_json(&page->collection, sites, model, end, savings, saving_count);
+	struct report *report = report_consumer_build(&page->report, model, end);
+	json_t *data =
+		page_json(&page->collection, sites, model, end, report, savings, saving_count);
 	int error = 0;
 
 	errno = 0;
@@ -76,6 +81,7 @@ static int page_finish(void *consumer, const struct model *model, const struct a
 		error = errno;
 	page->out = NULL;
 	json_decref(data);
+	report_free(report);
 	sites_free(sites);
 	if (error)
 		*reterr_text = memory_format("the page %s cannot be written: %s", page->path,
@@ -106,6 +112,8 @@ int page_create(const char *path, struct consumer *ret_consumer, char **reterr_t
 	page->path = memory_copy(path);
 	page->out = out;
 	page_collection_begin(&page->collection);
+	report_select_init(&page->everything);
+	page->report = report_consumer_new(&(struct report_request){.select = &page->everything});
 	*ret_consumer = (struct consumer){&page_ops, page};
 	return 0;
 }

@@ -345,7 +345,8 @@ static uint64_t run_length(const struct page_writer *writer)
 	return end_ns > begin_ns ? (uint64_t)end_ns - (uint64_t)begin_ns : 0;
 }
 
-static void add_head(const struct page_writer *writer, json_t *page, const struct analysis_end *end)
+static void add_head(const struct page_writer *writer, json_t *page, const struct analysis_end *end,
+		     const struct report *report)
 {
 	json_t *processes = page_array();
 
@@ -360,13 +361,14 @@ static void add_head(const struct page_writer *writer, json_t *page, const struc
 	timeline_set(page, "events", timeline_number(end->events));
 	timeline_set(page, "discarded", timeline_number(end->discarded));
 	timeline_set(page, "waits_all", timeline_number(writer->collection->waits));
-	timeline_set(page, "reasons", page_reasons(writer->model, end));
+	timeline_set(page, "reasons", page_reasons(report));
 	timeline_set(page, "processes", processes);
 }
 
 json_t *page_json(struct page_collection *collection, struct sites *sites,
 		  const struct model *model, const struct analysis_end *end,
-		  const struct page_saving *savings, size_t saving_count)
+		  const struct report *report, const struct page_saving *savings,
+		  size_t saving_count)
 {
 	struct page_writer writer = {
 		.collection = collection,
@@ -385,7 +387,7 @@ json_t *page_json(struct page_collection *collection, struct sites *sites,
 	writer.text_numbers.data_size = sizeof(uint32_t);
 	writer.target_numbers.data_size = sizeof(uint32_t);
 	page_begin_with_processes(collection, model);
-	add_head(&writer, page, end);
+	add_head(&writer, page, end, report);
 	add_rows(&writer, page, left_out);
 	add_waited(&writer, page);
 	add_heap(&writer, waits, &collection->implicit);

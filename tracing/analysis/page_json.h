@@ -12,12 +12,15 @@
 
 enum { PAGE_ROWS_MAX = 4000, PAGE_SITES_MAX = 1000, PAGE_FRAMES_MAX = 48 };
 
-/* The caller's. `savings` NULL: none. */
+struct report;
+
+/* The caller's. `report`: that of the whole trace; `savings` NULL: none. */
 json_t *page_json(struct page_collection *collection, struct sites *sites,
 		  const struct model *model, const struct analysis_end *end,
-		  const struct page_saving *savings, size_t saving_count);
+		  const struct report *report, const struct page_saving *savings,
+		  size_t saving_count);
 
 /* Why "nothing found" would not be believed: texts, printable. Empty: there is no doubt. */
-json_t *page_reasons(const struct model *model, const struct analysis_end *end);
+json_t *page_reasons(const struct report *report);
 
 #endif

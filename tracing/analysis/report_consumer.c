@@ -161,6 +161,15 @@ static struct part *new_parts(const struct report_consumer *consumer, const stru
 	return parts;
 }
 
+static void free_parts(struct part *parts, const struct model *model)
+{
+	for (size_t i = 0; i < model_process_count(model); i++) {
+		table_done(&parts[i].waits);
+		table_done(&parts[i].waited_for);
+	}
+	free(parts);
+}
+
 static void merge(struct table *table, uint64_t key, uint64_t key2, const struct sum *sum)
 {
 	bool is_new;
@@ -338,6 +347,19 @@ static struct report *build(const struct report_consumer *consumer, const struct
 	return report;
 }
 
+struct report *report_consumer_build(const struct consumer *consumer, const struct model *model,
+				     const struct analysis_end *end)
+{
+	struct report *report;
+	struct part *parts;
+	size_t wanted;
+
+	parts = new_parts(consumer->state, model, &wanted);
+	report = build(consumer->state, model, end, parts, wanted);
+	free_parts(parts, model);
+	return report;
+}
+
 static int finish(void *data, const struct model *model, const struct analysis_end *end,
 		  char **reterr_text)
 {
@@ -363,11 +385,7 @@ static int finish(void *data, const struct model *model, const struct analysis_e
 			memory_format("the trace has no process that is selected (%s)", words);
 		error = -ENODATA;
 	}
-	for (size_t i = 0; i < model_process_count(model); i++) {
-		table_done(&parts[i].waits);
-		table_done(&parts[i].waited_for);
-	}
-	free(parts);
+	free_parts(parts, model);
 	return error;
 }
 

@@ -276,12 +276,12 @@ def test_doubt(pages):
     pages.open(trace)
     expect("banner", pages.browser.run("document.getElementById('doubt').hidden"), False)
     reasons = pages.texts("#reasons li")
-    require("lost events", "the tracer lost 12 events" in reasons)
+    require("lost events", "12 events were lost by the tracer" in reasons)
     require("table", "an unknown export table was handed out: 0102" in reasons)
     require("function", "a function without wrapper was handed out: cuOfLater" in reasons)
     empty = traces.Trace()
     pages.open(empty)
-    require("no process", "no process left an event (no driver call seen)" in pages.texts("#reasons li"))
+    require("no process", "no process left a record (no driver call seen)" in pages.texts("#reasons li"))
     expect("no waits", pages.text("#table-body").strip(), "No wait was recorded.")
 
 
