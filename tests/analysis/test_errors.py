@@ -7,6 +7,7 @@ import re
 import resource
 import signal
 import socket
+import struct
 import subprocess
 import time
 import unittest
@@ -164,6 +165,34 @@ class Traces(Case):
         self.assertEqual(result.stdout, "")
         self.assertEqual(len(result.stderr.splitlines()), 2)  # the trace, and that none is left
         self.assertIn(f"{self.path('trace')}: the trace cannot be read", result.stderr)
+
+    def test_cut_metadata_packets(self):
+        """babeltrace2 2.0 never comes back from metadata whose last packet says more than there is."""
+        self.good()
+        path = self.path("trace/metadata")
+        with open(path, "rb") as file:
+            text = file.read()
+
+        def packet(order, part, content=0, padding=50):
+            content = content or 37 + len(part)
+            return struct.pack(order + "I16sIII5B", 0x75D11D57, bytes(16), 0, content * 8, (content + padding) * 8, 0, 0, 0, 1, 8) + part + bytes(padding)
+
+        def write(data):
+            with open(path, "wb") as file:
+                file.write(data)
+
+        first, second = packet("<", text[:1000]), packet("<", text[1000:])
+        for whole in (first + second, packet("<", text, padding=0)):
+            write(whole)
+            self.assertEqual(self.counts(self.report_json(self.path("trace"))[0]), 3)
+        damages = [(first + second[:size], len(first)) for size in (5, 36, 37, 38, 1000, len(second) - 51)]
+        damages += [(packet("<", text)[:63], 0), (packet(">", text)[:63], 0), (first + packet("<", b"", content=20), len(first))]
+        for data, place in damages:
+            with self.subTest((len(data), place)):
+                write(data)
+                result = self.report(self.path("trace"), status=1)
+                self.assertEqual(result.stderr, f"slipstream report: {self.path('trace')}: the trace cannot be read: its metadata is damaged after "
+                                 f"{place} of {len(data)} bytes\nslipstream report: no trace can be read\n")
 
     def test_one_of_two_is_bad(self):
         self.good("all/good")

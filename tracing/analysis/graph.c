@@ -162,10 +162,16 @@ static bool can_be_opened(struct graph *graph, const bt_value *params)
  */
 static int ask_ctf(struct graph *graph, const char *path, char **reterr_text)
 {
-	bt_value *params = inputs_of(path);
+	char *damage = salvage_metadata_damage(path);
+	bt_value *params;
 	const bt_value *infos = NULL;
 	int error = -EBADMSG;
 
+	if (damage) {
+		*reterr_text = damage;
+		return error;
+	}
+	params = inputs_of(path);
 	if (can_be_opened(graph, params))
 		infos = query(source_class(&graph->branches[0].classes, TRACE_CTF),
 			      "babeltrace.trace-infos", params);

@@ -5,9 +5,14 @@
  *
  *	u32 magic, u8 uuid[16], u32 stream_id, u64 stream_instance_id,
  *	u64 timestamp_begin, timestamp_end, content_size, packet_size (bits), ...
+ *
+ * and of those of metadata packets, which CTF 1.8 gives:
+ *
+ *	u32 magic, u8 uuid[16], u32 checksum, content_size, packet_size (bits), u8 ...[5]
  */
 #include "tracing/analysis/salvage.h"
 
+#include <byteswap.h>
 #include <dirent.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -20,6 +25,10 @@
 #define PACKET_MAGIC     UINT32_C(0xc1fc1fc1)
 #define CONTENT_SIZE_AT  48
 #define PACKET_HEAD_SIZE 64
+
+#define METADATA_MAGIC           UINT32_C(0x75d11d57)
+#define METADATA_CONTENT_SIZE_AT 24
+#define METADATA_HEAD_SIZE       37
 
 /* Bytes of the packets that are whole, from the start of the file. */
 static uint64_t whole_part(int descriptor, uint64_t size)
@@ -140,4 +149,57 @@ void salvage_remove(const char *folder)
 	if (entries)
 		(void)closedir(entries);
 	(void)rmdir(folder);
+}
+
+/* The packet at `at`: its bytes; 0: it is none, or not whole. */
+static uint64_t metadata_packet(int descriptor, uint64_t at, uint64_t size)
+{
+	unsigned char head[METADATA_HEAD_SIZE];
+	uint32_t magic, content, packet;
+
+	if (pread(descriptor, head, sizeof(head), (off_t)at) != (ssize_t)sizeof(head))
+		return 0;
+	memcpy(&magic, head, sizeof(magic));
+	memcpy(&content, head + METADATA_CONTENT_SIZE_AT, sizeof(content));
+	memcpy(&packet, head + METADATA_CONTENT_SIZE_AT + sizeof(content), sizeof(packet));
+	if (magic == bswap_32(METADATA_MAGIC)) {
+		content = bswap_32(content);
+		packet = bswap_32(packet);
+	} else if (magic != METADATA_MAGIC) {
+		return 0;
+	}
+	if (content / 8 < METADATA_HEAD_SIZE || content > packet || content / 8 > size - at)
+		return 0;
+	return packet / 8;
+}
+
+static bool is_metadata_packet(int descriptor)
+{
+	uint32_t magic;
+
+	return pread(descriptor, &magic, sizeof(magic), 0) == (ssize_t)sizeof(magic) &&
+	       (magic == METADATA_MAGIC || magic == bswap_32(METADATA_MAGIC));
+}
+
+char *salvage_metadata_damage(const char *folder)
+{
+	_cleanup_free_ char *path = memory_format("%s/metadata", folder);
+	_cleanup_close_ int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	struct stat status;
+	uint64_t at = 0, size;
+
+	if (descriptor < 0 || fstat(descriptor, &status) < 0 || !S_ISREG(status.st_mode) ||
+	    !is_metadata_packet(descriptor))
+		return NULL;
+	size = (uint64_t)status.st_size;
+	while (at < size) {
+		uint64_t packet = metadata_packet(descriptor, at, size);
+
+		if (!packet)
+			return memory_format("its metadata is damaged after %" PRIu64 " of %" PRIu64
+					     " bytes",
+					     at, size);
+		at += packet;
+	}
+	return NULL;
 }
