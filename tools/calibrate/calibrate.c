@@ -5,8 +5,9 @@
  *
  * Everything that touches the driver runs in a child, so that a call which never returns costs one
  * step: the child is killed, the step counts as hung, and another child goes on behind it.
+ *
+ * Whatever goes wrong is told in one line on stderr, and the exit status is not 0.
  */
-#include <argp.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -21,7 +22,9 @@
 #include <jansson.h>
 
 #include "cells.h"
+#include "command.h"
 #include "measure.h"
+#include "memory.h"
 #include "table.h"
 
 /* Exit statuses. */
@@ -60,20 +63,22 @@ static const struct argp_option options[] = {
 	{0},
 };
 
-static int number(struct argp_state *state, const char *name, const char *text)
+static int number(const char *name, int least, const char *text)
 {
 	char *end;
 	long value;
 
 	errno = 0;
 	value = strtol(text, &end, 10);
-	if (errno || end == text || *end || value < 0 || value > 86400000)
-		argp_error(state, "--%s: %s is no number from 0 to 86400000", name, text);
+	if (errno || end == text || *end || value < least || value > 86400000)
+		command_fail(USAGE, "--%s needs a number from %d to 86400000, not '%s'", name,
+			     least, text);
 	return (int)value;
 }
 
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
+	(void)state;
 	switch (key) {
 	case 'f':
 		env.full = true;
@@ -106,17 +111,16 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 		env.unit = argument;
 		break;
 	case KEY_FROM:
-		env.from = number(state, "from", argument);
+		env.from = number("from", 0, argument);
 		break;
 	case KEY_TIMEOUT:
-		env.timeout = number(state, "timeout", argument);
+		env.timeout = number("timeout", 1, argument);
 		break;
 	case ARGP_KEY_ARG:
-		argp_error(state, "%s: no argument is expected", argument);
-		break;
+		command_fail(USAGE, "unexpected argument %s (try --help)", argument);
 	case ARGP_KEY_END:
 		if (env.resume && !env.output)
-			argp_error(state, "--resume needs --output");
+			command_fail(USAGE, "--resume needs --output");
 		break;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -236,6 +240,8 @@ static int run_unit(const char *unit, struct table *lines)
 		}
 		if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
 			return 0;
+		if (WIFEXITED(status) && WEXITSTATUS(status) == MEASURE_TOLD)
+			return -EIO;
 		if (WIFSIGNALED(status))
 			fprintf(stderr, "slipstream calibrate: %s: died of signal %d (%s)\n", unit,
 				WTERMSIG(status), strsignal(WTERMSIG(status)));
@@ -319,7 +325,7 @@ static void print_json(const struct table *table)
 		else if (sscanf(line, "fact %127s %127s", a, b) == 2)
 			json_object_set_new(facts, a, json_string(b));
 	}
-	json_dumpf(root, stdout, JSON_INDENT(2));
+	(void)json_dumpf(root, stdout, JSON_INDENT(2)); /* end_output() asks whether it went out */
 	putchar('\n');
 	json_decref(root);
 }
@@ -363,16 +369,74 @@ static int measure_all(struct table *table, char unit[UNITS_MAX][UNIT_NAME], int
 	return missed;
 }
 
+/* Found before minutes of measuring, not behind them. */
+static void check_output(bool stdout_is_closed)
+{
+	bool is_used = env.list || env.json || env.compare || !env.output;
+
+	if (stdout_is_closed && is_used)
+		command_fail(USAGE, "standard output is closed");
+}
+
+static void end_output(int *status)
+{
+	errno = 0;
+	if (!fflush(stdout) && !ferror(stdout))
+		return;
+	command_say("standard output: %s",
+		    errno ? strerror(errno) : "not everything could be written");
+	*status = FAILED;
+}
+
+static void check_only(char unit[UNITS_MAX][UNIT_NAME], int units)
+{
+	for (int i = 0; i < units; i++)
+		if (!env.only || strstr(unit[i], env.only))
+			return;
+	command_fail(USAGE, "no unit has '%s' in its name (--list tells them)", env.only);
+}
+
+/* The file for what is measured so far, beside the table; NULL: none is wanted. */
+static FILE *open_state(char output[TABLE_PATH], char state_path[TABLE_PATH],
+			struct table *ret_partial)
+{
+	FILE *state;
+	int r;
+
+	if (!env.output)
+		return NULL;
+	r = table_place(env.output, output);
+	if (r)
+		command_fail(USAGE, "%s: %s", env.output,
+			     r == -EEXIST ? "not a regular file" : strerror(-r));
+	if (snprintf(state_path, TABLE_PATH, "%s.partial", output) >= TABLE_PATH)
+		command_fail(USAGE, "%s: path too long", env.output);
+	if (env.resume && access(state_path, F_OK) == 0 && table_read(ret_partial, state_path, 1))
+		exit(FAILED);
+	state = table_open(state_path, env.resume ? O_APPEND : O_TRUNC);
+	if (!state)
+		command_fail(USAGE, "%s: %s", state_path,
+			     errno == EEXIST ? "not a regular file" : strerror(errno));
+	/* A kill may have left half a line there. */
+	if (env.resume)
+		fputc('\n', state);
+	return state;
+}
+
 int main(int argc, char **argv)
 {
 	static char unit[UNITS_MAX][UNIT_NAME];
 	struct table table = {0}, partial = {0}, committed = {0}, device = {0};
-	char state_path[4096] = "";
-	FILE *state = NULL;
+	bool stdout_is_closed = fcntl(STDOUT_FILENO, F_GETFD) < 0;
+	char output[TABLE_PATH] = "", state_path[TABLE_PATH] = "";
+	FILE *state;
 	int units, r, status = 0;
 
-	argp_err_exit_status = USAGE;
-	argp_parse(&argp, argc, argv, 0, NULL, NULL);
+	command_name = "slipstream calibrate";
+	command_usage_status = USAGE;
+	command_failure_status = FAILED;
+	command_hold_descriptors();
+	command_parse(&argp, argc, argv, 0, NULL);
 	if (env.unit) {
 		status = measure_unit(env.unit, env.driver, env.from);
 		/* The driver's own tear-down is not measured, and could hang. */
@@ -380,34 +444,19 @@ int main(int argc, char **argv)
 		_exit(status);
 	}
 
+	check_output(stdout_is_closed);
 	units = measure_units(unit, env.full);
 	if (env.list) {
 		for (int i = 0; i < units; i++)
 			puts(unit[i]);
-		return 0;
+		end_output(&status);
+		return status;
 	}
 	/* Read first: nobody wants to hear of a bad file after minutes of measuring. */
 	if (env.compare && table_read(&committed, env.compare, 0))
 		return USAGE;
-	if (env.output) {
-		if (snprintf(state_path, sizeof(state_path), "%s.partial", env.output) >=
-		    (int)sizeof(state_path)) {
-			fprintf(stderr, "slipstream calibrate: %s: path too long\n", env.output);
-			return USAGE;
-		}
-		if (env.resume && access(state_path, F_OK) == 0 &&
-		    table_read(&partial, state_path, 1))
-			return FAILED;
-		state = fopen(state_path, env.resume ? "ae" : "we");
-		if (!state) {
-			fprintf(stderr, "slipstream calibrate: %s: %s\n", state_path,
-				strerror(errno));
-			return USAGE;
-		}
-		/* A kill may have left half a line there. */
-		if (env.resume)
-			fputc('\n', state);
-	}
+	check_only(unit, units);
+	state = open_state(output, state_path, &partial);
 
 	if (run_unit("device", &device)) {
 		if (state) {
@@ -433,9 +482,9 @@ int main(int argc, char **argv)
 	}
 
 	if (env.output) {
-		r = table_write(&table, env.output);
+		r = table_write(&table, output);
 		if (r) {
-			fprintf(stderr, "slipstream calibrate: %s: %s\n", env.output, strerror(-r));
+			command_say("%s: %s", env.output, strerror(-r));
 			status = FAILED;
 		}
 		fclose(state);
@@ -454,6 +503,7 @@ int main(int argc, char **argv)
 		if (differences && !status)
 			status = DIFFERENT;
 	}
+	end_output(&status);
 	table_clear(&table);
 	table_clear(&partial);
 	table_clear(&committed);

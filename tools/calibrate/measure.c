@@ -163,7 +163,7 @@ static int measure_device(void)
 	if (gpu.cuInit(0) || gpu.cuDriverGetVersion(&version) || gpu.cuDeviceGet(&device, 0) ||
 	    gpu.cuDeviceGetName(name, sizeof(name), device)) {
 		fprintf(stderr, "slipstream calibrate: the driver finds no usable GPU\n");
-		return 1;
+		return MEASURE_TOLD;
 	}
 	name[sizeof(name) - 1] = 0;
 	printf("driver %d\ngpu %s\n", version, name);
@@ -208,7 +208,7 @@ int measure_unit(const char *unit, const char *driver, int from)
 		cell = cell_find(name);
 		if (!cell) {
 			fprintf(stderr, "slipstream calibrate: no cell %s\n", name);
-			return 1;
+			return MEASURE_TOLD;
 		}
 		for (int i = 0; at && i < VARIANTS; i++) {
 			if (strcmp(at + 1, variants[i].name))
@@ -219,7 +219,7 @@ int measure_unit(const char *unit, const char *driver, int from)
 		}
 	}
 	if (gpu_open(driver))
-		return 1;
+		return MEASURE_TOLD;
 	if (!strcmp(unit, "device"))
 		return measure_device();
 	if (bench_open(&bench, variant))
@@ -248,5 +248,5 @@ int measure_unit(const char *unit, const char *driver, int from)
 		return group->run(&bench) ? 1 : 0;
 	}
 	fprintf(stderr, "slipstream calibrate: no unit %s\n", unit);
-	return 1;
+	return MEASURE_TOLD;
 }

@@ -16,8 +16,10 @@
 #define UNIT_NAME 64
 int measure_units(char unit[UNITS_MAX][UNIT_NAME], bool full);
 
-/* Runs the steps of a unit from number `from` on. Returns the exit status of the process: 0, or 1
- * after a line on stderr. */
+#define MEASURE_TOLD 2 /* exit status of a process that said on stderr what is wrong */
+
+/* Runs the steps of a unit from number `from` on. Returns the exit status of the process: 0, 1, or
+ * MEASURE_TOLD after a line on stderr. */
 int measure_unit(const char *unit, const char *driver, int from);
 
 #endif

@@ -7,6 +7,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #define TABLE_FIRST_LINE "slipstream-calibration 1"
 
@@ -21,8 +22,22 @@ struct table {
 void table_clear(struct table *table);
 /* Returns 0 or -ENOMEM. */
 int table_add_line(struct table *table, const char *line);
+#define TABLE_PATH 4096
+
 /*
- * Writes beside the file first, then renames: a table is whole or not there. Returns 0 or -errno.
+ * Where a table for `path` is to be written: where its symbolic links lead. Returns 0 or -errno;
+ * -EEXIST: something other than a regular file is there, which the renaming of table_write() would
+ * replace.
+ */
+int table_place(const char *path, char ret_path[TABLE_PATH]);
+/*
+ * A regular file to write, made if it is not there; `flags`: O_TRUNC or O_APPEND. Waits for nobody and
+ * follows no link. NULL: errno says why, EEXIST for anything but a regular file.
+ */
+FILE *table_open(const char *path, int flags);
+/*
+ * Writes beside the file first, then renames: a table is whole or not there. Returns 0 or -errno,
+ * -EEXIST as table_place().
  */
 int table_write(const struct table *table, const char *path);
 void table_print(const struct table *table);
