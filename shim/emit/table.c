@@ -12,19 +12,29 @@ static bool is_current(const struct table *table, const struct table_slot *slot)
 	return !table->current || table->current(slot->value, slot->hash);
 }
 
-/* True if a free slot was used up, false if one of a value let go was taken. */
+/*
+ * True if a free slot was used up, false if one of a value let go was taken, or the value stands there
+ * already: an owner that lets a value go and takes it again under the same key (a handle that comes back,
+ * into the entry that it had) finds its old slot alive.
+ */
 static bool put(const struct table *table, struct table_slots *slots, uint64_t hash, void *value)
 {
-	struct table_slot *slot;
+	struct table_slot *slot, *stale = NULL;
 	size_t index = hash;
 	bool fresh;
 
 	for (;;) {
 		slot = &slots->slot[index++ & slots->mask];
-		if (!slot->value || !is_current(table, slot))
+		if (!slot->value)
 			break;
+		if (slot->value == value && slot->hash == hash)
+			return false;
+		if (!stale && !is_current(table, slot))
+			stale = slot;
 	}
-	fresh = !slot->value;
+	fresh = !stale;
+	if (stale)
+		slot = stale;
 	__atomic_store_n(&slot->hash, hash, __ATOMIC_RELAXED);
 	/* Pairs with the acquire load in table_next(). */
 	__atomic_store_n(&slot->value, value, __ATOMIC_RELEASE);

@@ -15,6 +15,8 @@
 #include "catalogue/catalogue.h"
 #include "config.h"
 #include "emit/emit.h"
+#include "emit/file.h"
+#include "fake/records.h"
 #include "fake/world.h"
 #include "state/internal.h"
 #include "state/state.h"
@@ -215,6 +217,47 @@ static void test_handles_that_never_come_back(void **state)
 	assert_int_equal(state_arena.mapped, mapped);
 }
 
+/* Create, use, destroy: the driver gives the same few handles again and again. `ring`: so many live at once. */
+static void come_back(unsigned int ring)
+{
+	size_t mapped = 0;
+	struct call call;
+	uint64_t handle;
+	unsigned int i;
+
+	for (i = 0; i < CHURN; i++) {
+		handle = 0x10000 + (uint64_t)(i % ring) * 64;
+		if (i >= ring) {
+			world_destroy_stream((CUstream)(uintptr_t)handle);
+			call = world_call(FUNCTION_cuMemAlloc_v2, NULL);
+			state_before(&call);
+			state_event_destroying(&call, (CUevent)(uintptr_t)handle);
+		}
+		world_create_stream((CUstream)(uintptr_t)handle, 0);
+		world_create_event((CUevent)(uintptr_t)handle);
+		world_record((CUevent)(uintptr_t)handle, (CUstream)(uintptr_t)handle);
+		assert_non_null(stream_find(handle));
+		assert_non_null(event_find(handle));
+		if (i == 5000)
+			mapped = state_arena.mapped;
+		/* Early: what grows gets slower, too. */
+		if (i % 5000 == 0 && i)
+			assert_int_equal(state_arena.mapped, mapped);
+	}
+	assert_true(stream_count() < 2000);
+	assert_int_equal(records_count(file_base(), 64 << 10, RECORD_NOTE), 0);
+}
+
+static void test_handles_that_come_back(void **state)
+{
+	come_back(1);
+}
+
+static void test_handles_that_come_back_in_turn(void **state)
+{
+	come_back(32);
+}
+
 static double time_launches(CUstream stream, unsigned int count)
 {
 	struct timespec from, to;
@@ -255,6 +298,8 @@ int main(void)
 		TEST(no_pending_work_is_overlooked),
 		TEST(per_thread_streams),
 		TEST(handles_that_never_come_back),
+		TEST(handles_that_come_back),
+		TEST(handles_that_come_back_in_turn),
 		TEST(launches_take_no_memory),
 	};
 
