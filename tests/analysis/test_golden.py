@@ -5,10 +5,14 @@ import json
 import os
 import re
 import socket
+import sys
 import time
 import unittest
 
 from support import CONTROL, TOOL, Case, golden
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "pictures"))
+import traces  # noqa: E402
 
 TRACES = ("one-wait", "ranks", "late-session", "pid-reuse", "discarded", "hostile-names")
 
@@ -171,6 +175,23 @@ class Meaning(Case):
             f"process {os.getpid()} still runs, its later calls are not in this report", "an unknown export table was handed out: 0102",
             "unwrapped function called: cuOfLater (2 calls)"])
         self.assertEqual(page["reasons"], report["coverage"]["reasons"])
+
+    def test_what_if(self):
+        """Text, JSON (which the schema knows) and page have the rows in the same order: by the middle, falling."""
+        trace = traces.Trace()
+        traces.small(trace)
+        trace.write(self.path("small.trace"))
+        report, result = self.report_json(self.path("small.trace"), "--what-if", "--html", self.path("page.html"))
+        with open(self.path("page.html"), encoding="utf-8") as file:
+            page = json.loads(re.search(r'id="data">(.*?)</script>', file.read(), re.S)[1])
+        savings = [(page["texts"][text], site >= 0, low, high, middle) for _, text, site, low, high, middle in page["savings"]]
+        for name, is_site in (("sites", True), ("rules", False)):
+            rows = report["what_if"][name]
+            self.assertEqual([row["place"] for row in rows], [1, 2])
+            self.assertEqual(rows, sorted(rows, key=lambda row: -row["saving_middle_ns"]))
+            self.assertEqual([(row["rule"], is_site, row["saving_low_ns"], row["saving_high_ns"], row["saving_middle_ns"]) for row in rows],
+                             [saving for saving in savings if saving[1] == is_site])
+        self.assertEqual([words[0] for words in map(str.split, result.stdout.split("What each wait costs the run\n")[1].splitlines()[:3])], ["#", "1", "2"])
 
     def test_hostile_names(self):
         """Nothing that a terminal would obey, in any text; the JSON has the names as they are."""

@@ -22,6 +22,7 @@ struct page_saving {
 	uint32_t process;        /* number of its model_process */
 	uint32_t rule, site;     /* as in def_wait; site 0: all waits of the rule */
 	int64_t low_ns, high_ns; /* the saving lies between */
+	int64_t middle_ns;       /* what it is ranked by */
 };
 
 /*

@@ -111,6 +111,7 @@ static void add_savings(struct page_writer *writer, json_t *page, const struct p
 								 : -1));
 		page_append(item, page_integer(savings[i].low_ns));
 		page_append(item, page_integer(savings[i].high_ns));
+		page_append(item, page_integer(savings[i].middle_ns));
 		page_append(array, item);
 	}
 	timeline_set(page, "savings", savings ? array : memory_check(json_null()));

@@ -82,6 +82,7 @@ static size_t add_savings(struct page_saving *savings, size_t count, const struc
 				.site = rows[i].site,
 				.low_ns = rows[i].low_ns,
 				.high_ns = rows[i].high_ns,
+				.middle_ns = rows[i].middle_ns,
 			};
 	return count;
 }

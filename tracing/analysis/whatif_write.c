@@ -50,7 +50,7 @@ static char *saving_text(const struct whatif_row *row)
 }
 
 static void write_row(FILE *out, const struct whatif_result *result, const struct whatif_row *row,
-		      size_t rank, const char *where)
+		      size_t place, const char *where)
 {
 	_cleanup_free_ char *rule = text_printable(row->rule_slug, false);
 	_cleanup_free_ char *function = text_printable(row->function_name, false);
@@ -61,7 +61,7 @@ static void write_row(FILE *out, const struct whatif_result *result, const struc
 	char blocked[TEXT_FIGURE], share[TEXT_FIGURE];
 
 	(void)fprintf(
-		out, "  %4zu  %-24s  %8s  %6s%s %-24s %-20s %8llu  %8s  %s%s%s\n", rank, saved,
+		out, "  %4zu  %-24s  %8s  %6s%s %-24s %-20s %8llu  %8s  %s%s%s\n", place, saved,
 		text_ns((uint64_t)row->blocked_ns, blocked),
 		text_share((uint64_t)row->middle_ns, (uint64_t)run_of(result, row->process), share),
 		row->overtaken                     ? " t"
@@ -96,7 +96,7 @@ static void write_rows(FILE *out, const struct whatif_result *result, size_t mos
 {
 	size_t count = most && most < result->row_count ? most : result->row_count;
 
-	(void)fprintf(out, "  %4s  %-24s  %8s  %6s   %-24s %-20s %8s  %8s  %s\n", "rank", "saving",
+	(void)fprintf(out, "  %4s  %-24s  %8s  %6s   %-24s %-20s %8s  %8s  %s\n", "#", "saving",
 		      "blocked", "share", "rule", "function", "count", "class", "site");
 	for (size_t i = 0; i < count; i++) {
 		_cleanup_free_ char *where = site_text(name, context, &result->rows[i]);
@@ -148,17 +148,18 @@ void whatif_text(FILE *out, const struct whatif_result *result, size_t rows, wha
 }
 
 static json_t *row_json(const struct whatif_result *result, const struct whatif_row *row,
-			size_t rank, const char *where)
+			size_t place, const char *where)
 {
 	_cleanup_free_ char *rule = text_printable(row->rule_slug, true);
 	_cleanup_free_ char *function = text_printable(row->function_name, true);
 	json_t *object = json_pack(
-		"{s:I s:I s:s s:s s:I s:I s:I s:I s:I s:b}", "rank", (json_int_t)rank, "process",
-		(json_int_t)row->process, "rule", rule, "class", report_class(row->wait_class),
-		"count", (json_int_t)row->count, "blocked_ns", (json_int_t)row->blocked_ns,
-		"saving_low_ns", (json_int_t)row->low_ns, "saving_high_ns",
-		(json_int_t)row->high_ns, "run_ns", (json_int_t)run_of(result, row->process),
-		"replayed", (int)row->replayed);
+		"{s:I s:I s:s s:s s:I s:I s:I s:I s:I s:I s:b s:b}", "place", (json_int_t)place,
+		"process", (json_int_t)row->process, "rule", rule, "class",
+		report_class(row->wait_class), "count", (json_int_t)row->count, "blocked_ns",
+		(json_int_t)row->blocked_ns, "saving_low_ns", (json_int_t)row->low_ns,
+		"saving_high_ns", (json_int_t)row->high_ns, "saving_middle_ns",
+		(json_int_t)row->middle_ns, "run_ns", (json_int_t)run_of(result, row->process),
+		"replayed", (int)row->replayed, "overtaken", (int)row->overtaken);
 
 	memory_check(object);
 	if (where) {

@@ -40,12 +40,29 @@ static int add_consumer(const char *argument)
 	return fail(memory_copy("no such consumer"));
 }
 
-/* `savings`: what a what-if analysis would say of traces.small(): one call site, and its rule as a whole. */
+/* `savings`: what a what-if analysis would say of traces.small(): one call site, its rule as a whole, and another rule. */
 static const struct page_saving *find_savings(void *context, size_t *ret_count)
 {
 	static const struct page_saving savings[] = {
-		{.process = 0, .rule = 1, .site = 1, .low_ns = 10000, .high_ns = 20000},
-		{.process = 0, .rule = 1, .site = 0, .low_ns = 12000, .high_ns = 12000},
+		{.process = 0,
+		 .rule = 1,
+		 .site = 1,
+		 .low_ns = 10000,
+		 .high_ns = 20000,
+		 .middle_ns = 15000},
+		{.process = 0,
+		 .rule = 1,
+		 .site = 0,
+		 .low_ns = 12000,
+		 .high_ns = 12000,
+		 .middle_ns = 12000},
+		/* The middle is what is given: threads overtake each other. */
+		{.process = 0,
+		 .rule = 0,
+		 .site = 0,
+		 .low_ns = 0,
+		 .high_ns = 90000,
+		 .middle_ns = 1000},
 		{.process = 7, .rule = 99, .site = 99, .low_ns = -5, .high_ns = 5},
 	};
 

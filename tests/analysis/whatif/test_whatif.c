@@ -335,11 +335,16 @@ static void test_text_and_json(void **state)
 	assert_int_equal(json_array_size(json_object_get(json, "rules")), 1);
 	row = json_array_get(json_object_get(json, "sites"), 0);
 	assert_int_equal(json_integer_value(json_object_get(row, "site")), 1);
-	assert_int_equal(json_integer_value(json_object_get(row, "rank")), 1);
+	assert_non_null(strstr(text, "\n     #  saving  "));
+	assert_int_equal(json_integer_value(json_object_get(row, "place")), 1);
+	assert_null(json_object_get(row, "rank")); /* of MPI, everywhere */
 	assert_int_equal(json_integer_value(json_object_get(row, "saving_low_ns")),
 			 result->rows[0].low_ns);
 	assert_int_equal(json_integer_value(json_object_get(row, "saving_high_ns")),
 			 result->rows[0].high_ns);
+	assert_int_equal(json_integer_value(json_object_get(row, "saving_middle_ns")),
+			 result->rows[0].middle_ns);
+	assert_true(json_is_false(json_object_get(row, "overtaken")));
 	assert_true(json_is_null(json_object_get(json, "why_none")));
 	json_decref(json);
 	free(text);

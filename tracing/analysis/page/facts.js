@@ -95,17 +95,16 @@ function waitPasses(wait) {
 
 /* Savings by process, rule and site; of several processes the one that gains most counts. */
 const savings = new Map();
-for (const [process, text, site, low, high] of page.savings || []) {
+for (const [process, text, site, low, high, middle] of page.savings || []) {
 	const key = page.texts[text] + "\n" + site;
 	if (!savings.has(key)) savings.set(key, new Map());
-	savings.get(key).set(process, [low, high]);
+	savings.get(key).set(process, {low, high, middle});
 }
 
 function savingOf(rule, site) {
 	let best = null;
-	for (const [process, interval] of savings.get(rule + "\n" + site) || [])
-		if ((filter.process < 0 || process === filter.process) && (!best || interval[0] + interval[1] > best[0] + best[1]))
-			best = interval;
+	for (const [process, saving] of savings.get(rule + "\n" + site) || [])
+		if ((filter.process < 0 || process === filter.process) && (!best || saving.middle > best.middle)) best = saving;
 	return best;
 }
 

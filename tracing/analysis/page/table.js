@@ -11,11 +11,11 @@ const COLUMNS = [
 	{id: "share", title: "Of all blocked", extra: true, value: (entry) => entry.sum.blocked, show: (entry, all) => share(entry.sum.blocked, all)},
 	{id: "longest", title: "Longest", extra: true, value: (entry) => entry.sum.longest, show: (entry) => duration(entry.sum.longest)},
 	{id: "bytes", title: "Bytes", extra: true, value: (entry) => entry.sum.bytes, show: (entry) => (entry.sum.bytes ? bytes(entry.sum.bytes) : "-")},
-	{id: "saving", title: "Run shorter by", value: (entry) => (entry.saving ? entry.saving[0] + entry.saving[1] : -1),
+	{id: "saving", title: "Run shorter by", value: (entry) => (entry.saving ? entry.saving.middle : -1),
 		show: (entry) => (entry.saving ? savingText(entry.saving) : "-")},
 ];
 
-function savingText([low, high]) {
+function savingText({low, high}) {
 	return low === high ? duration(low) : `${duration(low)} to ${duration(high)}`;
 }
 
