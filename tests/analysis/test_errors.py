@@ -194,6 +194,22 @@ class Traces(Case):
                 self.assertEqual(result.stderr, f"slipstream report: {self.path('trace')}: the trace cannot be read: its metadata is damaged after "
                                  f"{place} of {len(data)} bytes\nslipstream report: no trace can be read\n")
 
+    def test_impossible_packet_size(self):
+        """babeltrace2 2.0 aborts at a packet of 2^63 bits."""
+        for place, size in ((48, 1 << 63), (56, 1 << 63), (48, (1 << 64) - 1)):
+            with self.subTest((place, size)):
+                trace = self.good(f"trace-{place}-{size}", packets=4, waits=50)
+                path = os.path.join(trace.folder, "slipstream_0")
+                with open(path, "r+b") as file:
+                    data = file.read()
+                    last = data.rindex(struct.pack("<I", ctf.MAGIC))
+                    file.seek(last + place)
+                    file.write(struct.pack("<Q", size))
+                report, result = self.report_json(trace.folder, status=1)
+                self.assertEqual(result.stderr, f"slipstream report: {trace.folder}: the trace is read in part: {path} is damaged after {last} of "
+                                 f"{len(data)} bytes\n")
+                self.assertEqual(self.counts(report), 150)
+
     def test_one_of_two_is_bad(self):
         self.good("all/good")
         self.good("all/bad")

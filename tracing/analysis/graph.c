@@ -162,7 +162,7 @@ static bool can_be_opened(struct graph *graph, const bt_value *params)
  */
 static int ask_ctf(struct graph *graph, const char *path, char **reterr_text)
 {
-	char *damage = salvage_metadata_damage(path);
+	char *damage = salvage_poison(path);
 	bt_value *params;
 	const bt_value *infos = NULL;
 	int error = -EBADMSG;

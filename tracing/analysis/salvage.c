@@ -30,26 +30,34 @@
 #define METADATA_CONTENT_SIZE_AT 24
 #define METADATA_HEAD_SIZE       37
 
+struct packet_head {
+	uint32_t magic;
+	uint64_t content, packet; /* bits */
+};
+
+static bool read_head(int descriptor, uint64_t at, struct packet_head *ret_head)
+{
+	unsigned char bytes[PACKET_HEAD_SIZE];
+
+	if (pread(descriptor, bytes, sizeof(bytes), (off_t)at) != (ssize_t)sizeof(bytes))
+		return false;
+	memcpy(&ret_head->magic, bytes, sizeof(ret_head->magic));
+	memcpy(&ret_head->content, bytes + CONTENT_SIZE_AT, sizeof(ret_head->content));
+	memcpy(&ret_head->packet, bytes + CONTENT_SIZE_AT + sizeof(ret_head->content),
+	       sizeof(ret_head->packet));
+	return ret_head->magic == PACKET_MAGIC;
+}
+
 /* Bytes of the packets that are whole, from the start of the file. */
 static uint64_t whole_part(int descriptor, uint64_t size)
 {
+	struct packet_head head;
 	uint64_t at = 0;
 
-	while (size - at >= PACKET_HEAD_SIZE) {
-		unsigned char head[PACKET_HEAD_SIZE];
-		uint64_t content, packet;
-		uint32_t magic;
-
-		if (pread(descriptor, head, sizeof(head), (off_t)at) != (ssize_t)sizeof(head))
-			break;
-		memcpy(&magic, head, sizeof(magic));
-		memcpy(&content, head + CONTENT_SIZE_AT, sizeof(content));
-		memcpy(&packet, head + CONTENT_SIZE_AT + sizeof(content), sizeof(packet));
-		if (magic != PACKET_MAGIC || packet % 8 || content > packet ||
-		    packet < UINT64_C(8) * PACKET_HEAD_SIZE || packet / 8 > size - at)
-			break;
-		at += packet / 8;
-	}
+	while (size - at >= PACKET_HEAD_SIZE && read_head(descriptor, at, &head) &&
+	       head.packet % 8 == 0 && head.content <= head.packet &&
+	       head.packet >= UINT64_C(8) * PACKET_HEAD_SIZE && head.packet / 8 <= size - at)
+		at += head.packet / 8;
 	return at;
 }
 
@@ -181,18 +189,11 @@ static bool is_metadata_packet(int descriptor)
 	       (magic == METADATA_MAGIC || magic == bswap_32(METADATA_MAGIC));
 }
 
-char *salvage_metadata_damage(const char *folder)
+static char *metadata_damage(int descriptor, uint64_t size)
 {
-	_cleanup_free_ char *path = memory_format("%s/metadata", folder);
-	_cleanup_close_ int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	struct stat status;
-	uint64_t at = 0, size;
+	uint64_t at = 0;
 
-	if (descriptor < 0 || fstat(descriptor, &status) < 0 || !S_ISREG(status.st_mode) ||
-	    !is_metadata_packet(descriptor))
-		return NULL;
-	size = (uint64_t)status.st_size;
-	while (at < size) {
+	while (is_metadata_packet(descriptor) && at < size) {
 		uint64_t packet = metadata_packet(descriptor, at, size);
 
 		if (!packet)
@@ -202,4 +203,41 @@ char *salvage_metadata_damage(const char *folder)
 		at += packet;
 	}
 	return NULL;
+}
+
+static char *stream_damage(int descriptor, uint64_t size, const char *path)
+{
+	uint64_t whole = whole_part(descriptor, size);
+	struct packet_head head;
+
+	if (whole == size || !read_head(descriptor, whole, &head) ||
+	    !((head.content | head.packet) >> 63))
+		return NULL;
+	return memory_format("%s is damaged after %" PRIu64 " of %" PRIu64 " bytes", path, whole,
+			     size);
+}
+
+char *salvage_poison(const char *folder)
+{
+	DIR *entries = opendir(folder);
+	struct dirent *entry;
+	char *damage = NULL;
+
+	while (entries && !damage && (entry = readdir(entries))) {
+		_cleanup_free_ char *path = memory_format("%s/%s", folder, entry->d_name);
+		_cleanup_close_ int descriptor =
+			open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+		struct stat status;
+
+		if (entry->d_name[0] == '.' || descriptor < 0 || fstat(descriptor, &status) < 0 ||
+		    !S_ISREG(status.st_mode))
+			continue;
+		if (!strcmp(entry->d_name, "metadata"))
+			damage = metadata_damage(descriptor, (uint64_t)status.st_size);
+		else
+			damage = stream_damage(descriptor, (uint64_t)status.st_size, path);
+	}
+	if (entries)
+		(void)closedir(entries);
+	return damage;
 }

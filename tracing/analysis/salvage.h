@@ -17,10 +17,10 @@ char *salvage_make(const char *folder, char **ret_damage);
 void salvage_remove(const char *folder);
 
 /*
- * What is wrong with the packets of the folder's metadata, in one line: babeltrace2 2.0 never
- * returns from metadata that says it is longer than it is. NULL: nothing, or it is plain text. The
- * caller frees.
+ * The damage in a folder that babeltrace2 2.0 does not survive, in one line: it never returns from
+ * metadata that says it is longer than it is, and aborts at a packet of 2^63 bits or more. NULL:
+ * none. The caller frees.
  */
-char *salvage_metadata_damage(const char *folder);
+char *salvage_poison(const char *folder);
 
 #endif
