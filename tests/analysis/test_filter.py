@@ -63,6 +63,11 @@ class Filter(Case):
     def test_hostile_names(self):
         events = self.filter(golden("hostile-names"))[0]
         self.assertEqual(len(events), 1)
+        with open(golden("hostile-names"), encoding="utf-8") as file:
+            self.write("worse.trace", file.read().replace('id=9 text="', 'id=9 text="\\xc2\\x9b31m \\xe2\\x80\\xae \\xff '))
+        event, = self.filter(self.path("worse.trace"))[0]
+        self.assertIn(r"\\xc2\\x9b31m \\xe2\\x80\\xae \\xff evil\\x1b", event["waited_for"])
+        self.assertTrue("".join(event.values()).isascii(), event)
 
     def undefined_first(self, count, gap):
         """`count` waits without definition, `gap` ns apart, then the definitions, then one more wait."""

@@ -8,6 +8,7 @@
 #include <errno.h>
 
 #include "memory.h"
+#include "text.h"
 #include "tracing/analysis/held_waits.h"
 #include "tracing/analysis/read.h"
 #include "tracing/analysis/sink.h"
@@ -183,9 +184,13 @@ static const bt_message *wait_message(struct filter *filter, const struct held_w
 	message = memory_check(bt_message_event_create_with_default_clock_snapshot(
 		filter->self, filter->event_class, filter->stream, filter->last_ns));
 	payload = bt_event_borrow_payload_field(bt_message_event_borrow_event(message));
-	for (uint64_t i = 0; i < TEXT_COUNT; i++)
+	/* Names of the program; babeltrace2's own text sink lets C1 and broken UTF-8 through. */
+	for (uint64_t i = 0; i < TEXT_COUNT; i++) {
+		_cleanup_free_ char *shown = text_printable(texts[i], false);
+
 		CHECK(bt_field_string_set_value(
-			bt_field_structure_borrow_member_field_by_index(payload, i), texts[i]));
+			bt_field_structure_borrow_member_field_by_index(payload, i), shown));
+	}
 	for (uint64_t i = 0; i < NUMBER_COUNT; i++)
 		bt_field_integer_unsigned_set_value(
 			bt_field_structure_borrow_member_field_by_index(payload, TEXT_COUNT + i),
