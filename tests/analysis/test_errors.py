@@ -195,16 +195,16 @@ class Traces(Case):
                                  f"{place} of {len(data)} bytes\nslipstream report: no trace can be read\n")
 
     def test_impossible_packet_size(self):
-        """babeltrace2 2.0 aborts at a packet of 2^63 bits."""
-        for place, size in ((48, 1 << 63), (56, 1 << 63), (48, (1 << 64) - 1)):
-            with self.subTest((place, size)):
-                trace = self.good(f"trace-{place}-{size}", packets=4, waits=50)
+        """babeltrace2 2.0 aborts at a packet of 2^63 bits, and stays for ever at one of none."""
+        for content, size in ((0, 0), (0, 504), (1 << 63, 1 << 63), (600, 1 << 63), (1 << 63, 600), ((1 << 64) - 1, 600)):
+            with self.subTest((content, size)):
+                trace = self.good(f"trace-{content}-{size}", packets=4, waits=50)
                 path = os.path.join(trace.folder, "slipstream_0")
                 with open(path, "r+b") as file:
                     data = file.read()
                     last = data.rindex(struct.pack("<I", ctf.MAGIC))
-                    file.seek(last + place)
-                    file.write(struct.pack("<Q", size))
+                    file.seek(last + 48)
+                    file.write(struct.pack("<QQ", content, size))
                 report, result = self.report_json(trace.folder, status=1)
                 self.assertEqual(result.stderr, f"slipstream report: {trace.folder}: the trace is read in part: {path} is damaged after {last} of "
                                  f"{len(data)} bytes\n")

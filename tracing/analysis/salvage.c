@@ -211,7 +211,8 @@ static char *stream_damage(int descriptor, uint64_t size, const char *path)
 	struct packet_head head;
 
 	if (whole == size || !read_head(descriptor, whole, &head) ||
-	    !((head.content | head.packet) >> 63))
+	    (head.packet >= UINT64_C(8) * PACKET_HEAD_SIZE &&
+	     !((head.content | head.packet) >> 63)))
 		return NULL;
 	return memory_format("%s is damaged after %" PRIu64 " of %" PRIu64 " bytes", path, whole,
 			     size);

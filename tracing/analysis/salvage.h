@@ -18,8 +18,8 @@ void salvage_remove(const char *folder);
 
 /*
  * The damage in a folder that babeltrace2 2.0 does not survive, in one line: it never returns from
- * metadata that says it is longer than it is, and aborts at a packet of 2^63 bits or more. NULL:
- * none. The caller frees.
+ * metadata that says it is longer than it is, nor from a packet of no bits, and aborts at one of
+ * 2^63 or more. NULL: none. The caller frees.
  */
 char *salvage_poison(const char *folder);
 
