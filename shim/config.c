@@ -23,6 +23,7 @@ struct config config;
 /* Written by config_load() only. */
 #define PROBLEM_MAX  8
 #define PROBLEM_SIZE 200
+#define TELL_SIZE    512
 static char problems[PROBLEM_MAX][PROBLEM_SIZE];
 static unsigned int problem_count;
 
@@ -50,40 +51,59 @@ const char *config_problem(unsigned int index)
 	return index < problem_count ? problems[index] : NULL;
 }
 
+static void make_printable(char *text)
+{
+	for (; *text; text++)
+		if ((unsigned char)*text < ' ' || *text == '\177')
+			*text = '?';
+}
+
 /* One printable line, whatever the environment has. */
 static void complain(const char *variable, size_t length, const char *what, const char *value)
 {
-	char *at;
-
 	if (problem_count == PROBLEM_MAX)
 		return;
 	snprintf(problems[problem_count], PROBLEM_SIZE, "%.*s: %s%s%.80s%s",
 		 (int)(length > 60 ? 60 : length), variable, what, value ? " '" : "",
 		 value ? value : "", value ? "'" : "");
-	for (at = problems[problem_count]; *at; at++)
-		if ((unsigned char)*at < ' ' || *at == '\177')
-			*at = '?';
+	make_printable(problems[problem_count]);
 	problem_count++;
+}
+
+/* One write: lines of two processes do not mix. */
+static void tell(const char *text)
+{
+	char line[TELL_SIZE];
+	ssize_t written;
+	int size;
+
+	size = snprintf(line, sizeof(line) - 1, "slipstream: %s", text);
+	if (size >= (int)sizeof(line) - 1)
+		size = sizeof(line) - 2;
+	make_printable(line);
+	line[size++] = '\n';
+	written = write(STDERR_FILENO, line, (size_t)size);
+	(void)written;
 }
 
 void config_tell(void)
 {
 	static bool told; /* under emit's lock; a forked child inherits it */
-	char line[PROBLEM_SIZE + 16];
-	ssize_t written;
-	int size;
 
 	if (told)
 		return;
 	told = true;
-	for (unsigned int i = 0; i < problem_count; i++) {
-		size = snprintf(line, sizeof(line), "slipstream: %s\n", problems[i]);
-		if (size >= (int)sizeof(line))
-			size = sizeof(line) - 1;
-		/* one write: lines of two processes do not mix */
-		written = write(STDERR_FILENO, line, (size_t)size);
-		(void)written;
-	}
+	for (unsigned int i = 0; i < problem_count; i++)
+		tell(problems[i]);
+}
+
+void config_tell_lttng(const char *why)
+{
+	char text[TELL_SIZE];
+
+	snprintf(text, sizeof(text), "%s: bad value '%.150s': %s", PREFIX "LTTNG",
+		 config.lttng ? config.lttng : "", why);
+	tell(text);
 }
 
 static bool parse_number(const char *text, const char **ret_end, uint64_t *ret_number)

@@ -43,4 +43,10 @@ const char *config_problem(unsigned int index);
 /* Writes those texts to stderr, once. Called by emit, under its lock, when the record opens. */
 void config_tell(void);
 
+/*
+ * The same for SLIPSTREAM_LTTNG, whose file is looked at when it is needed only. Called by emit, once in a
+ * process; any thread.
+ */
+void config_tell_lttng(const char *why);
+
 #endif

@@ -27,6 +27,8 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -338,6 +340,31 @@ static void fail(const char *why)
 	emit_note(NOTE_CONFIG, text);
 }
 
+/* A setting that is wrong is told on stderr too, as others are. */
+static void refuse(const char *why)
+{
+	fail(why);
+	config_tell_lttng(why);
+}
+
+/* dlopen() of a FIFO would wait for somebody to write into it. A bare name is looked for by the loader. */
+static bool can_be_opened(const char *path)
+{
+	struct stat status;
+
+	if (!strchr(path, '/'))
+		return true;
+	if (stat(path, &status)) {
+		refuse(strerrordesc_np(errno));
+		return false;
+	}
+	if (!S_ISREG(status.st_mode)) {
+		refuse("not a regular file");
+		return false;
+	}
+	return true;
+}
+
 static bool load_provider(void)
 {
 	const struct trace_provider *found;
@@ -351,20 +378,22 @@ static bool load_provider(void)
 		fail("the program has an LTTng-UST before 2.13 (liblttng-ust.so.0)");
 		return false;
 	}
+	if (!can_be_opened(config.lttng))
+		return false;
 	library = dlopen(config.lttng, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
 	if (!library) {
 		why = dlerror();
-		fail(why ? why : "the provider cannot be opened");
+		refuse(why ? why : "the provider cannot be opened");
 		return false;
 	}
 	found = dlsym(library, TRACE_PROVIDER_SYMBOL);
 	if (!found || found->magic != TRACE_PROVIDER_MAGIC) {
 		dlerror();
-		fail("SLIPSTREAM_LTTNG is no provider of slipstream");
+		refuse("no provider of slipstream");
 		return false;
 	}
 	if (found->schema != TRACE_SCHEMA || found->event_count != TRACE_EVENT_COUNT) {
-		fail("the provider is of another build than this library");
+		refuse("the provider is of another build than this library");
 		return false;
 	}
 	provider = found;

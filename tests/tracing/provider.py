@@ -75,17 +75,17 @@ class Place:
         return subprocess.Popen([self.arguments.program, *steps], env=self.environment(**options), stdout=subprocess.PIPE,
                                 stderr=subprocess.PIPE, text=True, preexec_fn=lambda: session.end_with_parent(signal.SIGKILL))
 
-    def finish(self, process, status=0):
+    def finish(self, process, status=0, told=""):
         try:
             stdout, stderr = process.communicate(timeout=100)
         except subprocess.TimeoutExpired:
             process.kill()
             raise AssertionError("the program hangs: " + repr(process.communicate())) from None
-        equal((process.returncode, stderr), (status, ""), "status and stderr")
+        equal((process.returncode, stderr), (status, told), "status and stderr")
         return stdout
 
-    def run(self, *steps, status=0, **options):
-        return self.finish(self.start(*steps, **options), status)
+    def run(self, *steps, status=0, told="", **options):
+        return self.finish(self.start(*steps, **options), status, told)
 
     def expected(self, *steps):
         """What the program prints without us."""
@@ -577,18 +577,24 @@ def _(place):
 
 @test("provider-missing")
 def _(place):
-    """No such file, no library, a library that is no provider: one note, and everything else as always."""
-    text = place.path("text")
+    """No such file, no library, a library that is no provider, a FIFO: one line, one note, and everything else as always."""
+    text, fifo = place.path("text"), place.path("fifo")
+    driver = os.path.join(place.arguments.simcuda, "libcuda.so.1")
+    os.mkfifo(fifo)
     with open(text, "w") as file:
         file.write("no library")
-    for number, provider in enumerate((place.path("none"), text, place.folder, os.path.join(place.arguments.simcuda, "libcuda.so.1"))):
+    cases = ((place.path("none"), "No such file or directory"), (text, f"{text}: file too short"), (place.folder, "not a regular file"),
+             (fifo, "not a regular file"), (driver, "no provider of slipstream"))
+    for number, (provider, why) in enumerate(cases):
         place.out = place.path(f"out-{number}")
         os.mkdir(place.out)
+        told = f"slipstream: SLIPSTREAM_LTTNG: bad value '{provider}': {why}\n"
         for level in ("waits", "full"):
-            equal(place.run("waits:3", COPIES, provider=provider, SLIPSTREAM_LEVEL=level), place.expected("waits:3", COPIES), "output")
+            equal(place.run("waits:3", COPIES, provider=provider, told=told, SLIPSTREAM_LEVEL=level), place.expected("waits:3", COPIES),
+                  "output")
+        equal(len(place.records()), 2, "records")
         for record in place.records().values():
-            equal(len(record.note("config")), 1, f"notes with {provider}")
-            assert record.note("config")[0].startswith("no trace: "), record.notes
+            equal(record.note("config"), [f"no trace: {why}"], f"notes with {provider}")
             equal(record.counts["cuStreamSynchronize"], 3, "calls")
 
 

@@ -422,6 +422,37 @@ static void test_told_once(void **state)
 				  "slipstream: SLIPSTREAM_NO: no such setting\n");
 }
 
+/* One printable line, however long the path and the reason are. */
+static void test_told_of_lttng(void **state)
+{
+	static char value[400] = "/nowhere/\033[2J\n", why[800];
+	char text[1024] = "";
+	int ends[2], saved = dup(STDERR_FILENO);
+	ssize_t length;
+
+	memset(value + strlen(value), 'p', sizeof(value) - 1 - strlen(value));
+	memset(why, 'w', sizeof(why) - 1);
+	assert_int_equal(pipe(ends), 0);
+	config.lttng = "/nowhere/provider.so";
+	dup2(ends[1], STDERR_FILENO);
+	config_tell_lttng("No such file or directory");
+	config.lttng = value;
+	config_tell_lttng(why);
+	dup2(saved, STDERR_FILENO);
+	close(ends[1]);
+	length = read(ends[0], text, sizeof(text) - 1);
+	close(ends[0]);
+	close(saved);
+	assert_true(length > 0);
+	assert_memory_equal(
+		text,
+		"slipstream: SLIPSTREAM_LTTNG: bad value '/nowhere/provider.so': No such "
+		"file or directory\nslipstream: SLIPSTREAM_LTTNG: bad value "
+		"'/nowhere/?[2J?ppp",
+		160);
+	assert_ptr_equal(strchr(strchr(text, '\n') + 1, '\n'), text + length - 1);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(test_##name, begin, end)
 
 int main(void)
@@ -441,6 +472,7 @@ int main(void)
 		TEST(many_and_long_problems),
 		TEST(problem_is_one_printable_line),
 		TEST(told_once),
+		TEST(told_of_lttng),
 	};
 
 	old_environment = environ;

@@ -16,6 +16,10 @@ void config_tell(void)
 {
 }
 
+void config_tell_lttng(const char *why)
+{
+}
+
 #define NAME(name) [FUNCTION_##name] = #name
 const char *const function_names[FUNCTION_COUNT] = {
 	NAME(cuModuleUnload),       NAME(cuCtxSynchronize),
@@ -106,31 +110,32 @@ static bool first_use(const struct call *call)
 	return call->flags & CALL_FIRST_USE;
 }
 
-#define RULE(name, slug_, class_, scope_, own, minimum, when_)                                     \
+#define RULE(name, slug_, class_, scope_, flags_, minimum, when_)                                  \
 	[RULE_##name] = {                                                                          \
 		.slug = slug_,                                                                     \
 		.cause = "cause of " slug_,                                                        \
 		.wait_class = WAIT_##class_,                                                       \
 		.scope = CATALOGUE_SCOPE_##scope_,                                                 \
-		.own_cost = own,                                                                   \
+		.flags = flags_,                                                                   \
 		.measured = true,                                                                  \
 		.minimum_ns = minimum,                                                             \
 		.when = when_,                                                                     \
 	}
 
 const struct catalogue_rule catalogue_rules[RULE_COUNT] = {
-	RULE(CONTEXT_SYNCHRONIZE, "context-synchronize", EXPLICIT, CONTEXT, false, 0, always),
-	RULE(STREAM_SYNCHRONIZE, "stream-synchronize", EXPLICIT, STREAM, false, 0, always),
-	RULE(EVENT_SYNCHRONIZE, "event-synchronize", EXPLICIT, EVENT, false, 0, always),
-	RULE(PAGEABLE_H2D, "pageable-h2d", IMPLICIT, STREAM, false, 0, pageable_source),
-	RULE(TEARDOWN, "teardown", IMPLICIT, HOST, true, 50000, always),
-	RULE(D2H, "d2h", IMPLICIT, STREAM, false, 0, always),
-	RULE(FREE_DRAINS_DEVICE, "free-drains-device", IMPLICIT, DEVICE, false, 0, always),
-	RULE(PINNING, "pinning", IMPLICIT, HOST, true, 100000, always),
-	RULE(FIRST_USE, "first-use", IMPLICIT, HOST, true, 50000, first_use),
-	RULE(QUEUE_FULL, "queue-full", IMPLICIT, STREAM, false, 100000, backlog),
-	RULE(LEGACY_JOIN, "legacy-join", DEVICE, JOIN, false, 0, always),
-	RULE(OBSERVED_UNKNOWN, "observed-unknown", IMPLICIT, HOST, false, 50000, never),
+	RULE(CONTEXT_SYNCHRONIZE, "context-synchronize", EXPLICIT, CONTEXT, 0, 0, always),
+	RULE(STREAM_SYNCHRONIZE, "stream-synchronize", EXPLICIT, STREAM, 0, 0, always),
+	RULE(EVENT_SYNCHRONIZE, "event-synchronize", EXPLICIT, EVENT, RECORD_RULE_EVENT, 0, always),
+	RULE(PAGEABLE_H2D, "pageable-h2d", IMPLICIT, STREAM, 0, 0, pageable_source),
+	RULE(TEARDOWN, "teardown", IMPLICIT, HOST, RECORD_RULE_OWN_COST, 50000, always),
+	RULE(D2H, "d2h", IMPLICIT, STREAM, 0, 0, always),
+	RULE(FREE_DRAINS_DEVICE, "free-drains-device", IMPLICIT, DEVICE, 0, 0, always),
+	RULE(PINNING, "pinning", IMPLICIT, HOST, RECORD_RULE_OWN_COST, 100000, always),
+	RULE(FIRST_USE, "first-use", IMPLICIT, HOST, RECORD_RULE_OWN_COST, 50000, first_use),
+	RULE(QUEUE_FULL, "queue-full", IMPLICIT, STREAM, RECORD_RULE_ROOM, 100000, backlog),
+	RULE(LEGACY_JOIN, "legacy-join", DEVICE, JOIN, 0, 0, always),
+	RULE(OBSERVED_UNKNOWN, "observed-unknown", IMPLICIT, HOST, RECORD_RULE_UNEXPLAINED, 50000,
+	     never),
 };
 
 int catalogue_function(const char *name)
