@@ -20,6 +20,8 @@ extern struct argp run_options_argp; /* no input; complete after run_options_ini
 void run_options_init(void);
 /* Puts the options given into the environment. Call after parsing. */
 void run_options_export(void);
+/* One line for each unknown SLIPSTREAM_ variable: for commands that go on without it. */
+void run_options_warn(void);
 /* The folder for record files that the user asked for, by option or variable; NULL: none. */
 const char *run_options_out(void);
 

@@ -5,8 +5,11 @@
  * shim reads the same table.
  */
 #include <ctype.h>
+#include <elf.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
+#include <sys/stat.h>
 
 #include "calibrate/table.h"
 #include "command.h"
@@ -105,10 +108,36 @@ static bool is_good(const struct setting *setting, const char *value)
 	}
 }
 
+/* Whether it is a library at all; the program's loader would only find out when it runs. */
+static const char *library_fault(const char *path)
+{
+	/* A FIFO has no writer to wait for. */
+	_cleanup_close_ int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	struct stat status;
+	Elf64_Ehdr header;
+
+	if (descriptor < 0 || fstat(descriptor, &status) < 0)
+		return strerror(errno);
+	if (!S_ISREG(status.st_mode))
+		return "not a regular file";
+	if (read(descriptor, &header, sizeof(header)) != sizeof(header) ||
+	    memcmp(header.e_ident, ELFMAG, SELFMAG) || header.e_type != ET_DYN)
+		return "not a library";
+	return NULL;
+}
+
 static void check_file(const struct setting *setting, const char *name, const char *path)
 {
+	const char *fault;
+
 	if (setting->kind != STRING || strcmp(setting->unit, "file"))
 		return;
+	if (!strcmp(setting->variable, "LTTNG")) {
+		fault = library_fault(path);
+		if (fault)
+			command_fail(EXIT_RUN, "%s: %s: %s", name, path, fault);
+		return;
+	}
 	if (access(path, R_OK) < 0)
 		command_fail(EXIT_RUN, "%s: %s: %s", name, path, strerror(errno));
 	/* In a started program the library could only ignore a bad table. */
@@ -196,26 +225,54 @@ void run_options_init(void)
 	}
 }
 
+/* The row of a variable without its SLIPSTREAM_; SETTING_COUNT: none has it. */
+static size_t find_setting(const char *tail)
+{
+	size_t i = 0;
+
+	while (i < SETTING_COUNT && strcmp(tail, settings[i].variable))
+		i++;
+	return i;
+}
+
+/* A setting of another part, in the same environment. */
+static bool is_of_others(const char *tail)
+{
+	static const char *const others[] = {"FIX", "RELAX", "LIBRARY", "STREAM_TO"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
+		if (!strcmp(tail, others[i]))
+			return true;
+	return false;
+}
+
 /* A typing error in a variable would otherwise be found only when the program has run. */
 static void check_variable(const char *variable)
 {
-	/* Settings of other parts in the same environment. */
-	static const char *const others[] = {"FIX", "RELAX", "LIBRARY", "STREAM_TO"};
 	size_t length = strcspn(variable, "=");
 	_cleanup_free_ char *name = memory_check(strndup(variable, length));
 	const char *tail = name + strlen(PREFIX), *value = variable + length + 1;
+	size_t i = find_setting(tail);
 
-	for (size_t i = 0; i < SETTING_COUNT; i++) {
-		if (strcmp(tail, settings[i].variable))
+	if (i == SETTING_COUNT && !is_of_others(tail))
+		command_fail(EXIT_RUN, "unknown variable %s in the environment", name);
+	if (i < SETTING_COUNT && !values[i] && *value)
+		check(&settings[i], name, value);
+}
+
+void run_options_warn(void)
+{
+	for (char **variable = environ; *variable; variable++) {
+		_cleanup_free_ char *name = NULL;
+		const char *tail;
+
+		if (strncmp(*variable, PREFIX, strlen(PREFIX)))
 			continue;
-		if (!values[i] && *value)
-			check(&settings[i], name, value);
-		return;
+		name = memory_check(strndup(*variable, strcspn(*variable, "=")));
+		tail = name + strlen(PREFIX);
+		if (find_setting(tail) == SETTING_COUNT && !is_of_others(tail))
+			command_say("unknown variable %s in the environment, ignored", name);
 	}
-	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
-		if (!strcmp(tail, others[i]))
-			return;
-	command_fail(EXIT_RUN, "unknown variable %s in the environment", name);
 }
 
 void run_options_export(void)

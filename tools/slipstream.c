@@ -8,6 +8,7 @@
 #include "command.h"
 #include "memory.h"
 #include "place.h"
+#include "run.h"
 
 static const struct command {
 	const char *name;
@@ -62,6 +63,9 @@ int main(int argc, char **argv)
 		return fflush(stdout) ? EXIT_FAILURE : EXIT_SUCCESS;
 	}
 	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
+		if (argc > 2)
+			command_fail(EXIT_USAGE, "unexpected argument %s (try COMMAND --help)",
+				     argv[2]);
 		print_help(stdout);
 		return fflush(stdout) ? EXIT_FAILURE : EXIT_SUCCESS;
 	}
@@ -73,6 +77,8 @@ int main(int argc, char **argv)
 		command_usage_status = commands[i].usage_status;
 		if (commands[i].usage_status == EXIT_RUN)
 			command_failure_status = EXIT_RUN;
+		else /* what starts a program refuses them */
+			run_options_warn();
 		if (!commands[i].main)
 			return hand_over(&commands[i], argc - 1, argv + 1);
 		return commands[i].main(argc - 1, argv + 1);

@@ -12,11 +12,11 @@ import unittest
 
 import jsonschema
 
-TOOL = os.environ["SLIPSTREAM_TOOL"]
-ANALYZE = os.environ["SLIPSTREAM_ANALYZE"]
-PLUGIN = os.path.dirname(os.environ["SLIPSTREAM_PLUGIN"])
+TOOL = os.environ["TESTED_TOOL"]
+ANALYZE = os.environ["TESTED_ANALYZE"]
+PLUGIN = os.path.dirname(os.environ["TESTED_PLUGIN"])
 DUMP = os.environ["ANALYSIS_DUMP"]
-SOURCE = os.environ["SLIPSTREAM_SOURCE"]
+SOURCE = os.environ["SOURCE_ROOT"]
 GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "golden")
 
 with open(os.path.join(SOURCE, "tools", "slipstream.schema.json"), encoding="utf-8") as schema_file:
@@ -26,7 +26,7 @@ with open(os.path.join(SOURCE, "tools", "slipstream.schema.json"), encoding="utf
 
 def plugin_environment():
     """A plugin of a sanitizer build wants its runtime in babeltrace2; what that leaks is not ours to tell."""
-    needed = subprocess.run(["objdump", "-p", os.environ["SLIPSTREAM_PLUGIN"]], capture_output=True, text=True, check=True).stdout
+    needed = subprocess.run(["objdump", "-p", os.environ["TESTED_PLUGIN"]], capture_output=True, text=True, check=True).stdout
     if "libasan" not in needed:
         return None
     runtime = subprocess.run(["gcc", "-print-file-name=libasan.so"], capture_output=True, text=True, check=True).stdout.strip()

@@ -10,7 +10,7 @@ import sys
 import tempfile
 import unittest
 
-TOOL = os.environ["SLIPSTREAM_TOOL"]
+TOOL = os.environ["TESTED_TOOL"]
 FAKE = os.path.realpath(os.environ["FAKE_LIBRARY"])
 CC = os.environ.get("CC_FOR_TESTS", "cc")
 

@@ -7,9 +7,9 @@ import shutil
 import subprocess
 import unittest
 
-TOOL = os.environ["SLIPSTREAM_TOOL"]
+TOOL = os.environ["TESTED_TOOL"]
 FOLDER = os.path.dirname(TOOL)
-SOURCE = os.environ["SLIPSTREAM_SOURCE"]
+SOURCE = os.environ["SOURCE_ROOT"]
 TRACE = os.path.join(FOLDER, "trace/slipstream-trace")
 
 

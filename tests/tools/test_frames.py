@@ -13,9 +13,9 @@ import unittest
 sys.dont_write_bytecode = True
 import records
 
-TOOL = os.environ["SLIPSTREAM_TOOL"]
+TOOL = os.environ["TESTED_TOOL"]
 CC = os.environ.get("CC_FOR_TESTS", "cc")
-sys.path.insert(0, os.path.join(os.environ["SLIPSTREAM_SOURCE"], "tests/unit/site"))
+sys.path.insert(0, os.path.join(os.environ["SOURCE_ROOT"], "tests/unit/site"))
 import many_symbols
 
 

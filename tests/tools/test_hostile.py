@@ -13,7 +13,7 @@ import unittest
 sys.dont_write_bytecode = True
 import records
 
-TOOL = os.environ["SLIPSTREAM_TOOL"]
+TOOL = os.environ["TESTED_TOOL"]
 REPLAY = os.environ["REPLAY"]
 SEED = int(os.environ.get("SEED", "1"))
 HEADER_SIZE = 96

@@ -17,8 +17,8 @@ import jsonschema
 sys.dont_write_bytecode = True
 import records
 
-TOOL = os.environ["SLIPSTREAM_TOOL"]
-SOURCE = os.environ["SLIPSTREAM_SOURCE"]
+TOOL = os.environ["TESTED_TOOL"]
+SOURCE = os.environ["SOURCE_ROOT"]
 CC = os.environ.get("CC_FOR_TESTS", "cc")
 GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "golden")
 

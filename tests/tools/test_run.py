@@ -19,7 +19,7 @@ import jsonschema
 sys.dont_write_bytecode = True
 import records
 
-TOOL = os.environ["SLIPSTREAM_TOOL"]
+TOOL = os.environ["TESTED_TOOL"]
 FAKE = os.path.realpath(os.environ["FAKE_LIBRARY"])
 CC = os.environ.get("CC_FOR_TESTS", "cc")
 
@@ -30,6 +30,13 @@ def calibration_table(*lines):
     for byte in text.encode():
         checksum = (checksum ^ byte) * 0x100000001B3 % 2 ** 64
     return text + "checksum %016x\n" % checksum
+
+
+def default_signals():
+    """In a child: as from a terminal, also where the tests were started by nohup or in the background of a script."""
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGPIPE, signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM):
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
 class Run(unittest.TestCase):
@@ -50,10 +57,12 @@ class Run(unittest.TestCase):
 
     def run_tool(self, *arguments, environment=None, **more):
         more.setdefault("stdin", subprocess.DEVNULL)
+        more.setdefault("preexec_fn", default_signals)
         return subprocess.run(self.command(*arguments), env={**self.environment, **(environment or {})}, timeout=60,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more)
 
     def start(self, *arguments, **more):
+        more.setdefault("preexec_fn", default_signals)
         process = subprocess.Popen(self.command(*arguments), env=self.environment, stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, **more)
         self.addCleanup(process.stdout.close)
@@ -239,7 +248,7 @@ class Records(Run):
             report = json.load(file)
         self.assertEqual((report["processes"], report["calls"]["total"]), ([], 0))
         self.assertEqual((report["coverage"]["inconclusive"], report["coverage"]["reasons"]), (True, [reason]))
-        with open(os.path.join(os.environ["SLIPSTREAM_SOURCE"], "tools/slipstream.schema.json")) as file:
+        with open(os.path.join(os.environ["SOURCE_ROOT"], "tools/slipstream.schema.json")) as file:
             jsonschema.Draft202012Validator(json.load(file)).validate(report)
 
 
@@ -576,6 +585,15 @@ class BadInput(Run):
             self.assert_one_line(self.run_tool("--calibration", path, "true"), 125, text)
             self.assert_one_line(self.run_tool("true", environment={"SLIPSTREAM_CALIBRATION": path}), 125, text)
 
+    def test_provider_that_is_no_library(self):
+        os.mkfifo(self.path("fifo"))
+        with open(self.path("text"), "w") as file:
+            file.write("no library\n" * 20)
+        for path, text in ((self.path("fifo"), "not a regular file"), (self.folder.name, "not a regular file"), ("/dev/null", "not a regular file"),
+                           (self.path("none"), "No such file or directory"), (self.path("text"), "not a library")):
+            self.assert_one_line(self.run_tool("--lttng", path, "echo", "started"), 125, "--lttng: %s: %s" % (path, text))
+            self.assert_one_line(self.run_tool("echo", "started", environment={"SLIPSTREAM_LTTNG": path}), 125, "%s: %s" % (path, text))
+
     def test_output_to_a_fifo_that_nobody_reads(self):
         fifo = self.path("fifo")
         os.mkfifo(fifo)
@@ -626,6 +644,27 @@ class BadInput(Run):
                              "unknown variable SLIPSTREAM_TRESHOLD")
         self.assert_one_line(self.run_tool("true", environment={"SLIPSTREAM_STACK": "many"}), 125, "SLIPSTREAM_STACK needs")
         self.assertEqual(self.run_tool("--stack=3", "true", environment={"SLIPSTREAM_STACK": "many"}).returncode, 0)
+
+    def test_variables_that_other_commands_do_not_know(self):
+        """They go on without them, and say so in one line."""
+        unknown = {**self.environment, "SLIPSTREAM_TRESHOLD": "1us"}
+        known = {**self.environment, "SLIPSTREAM_THRESHOLD": "1us", "SLIPSTREAM_FIX": "on"}
+        for arguments in (["report", self.sample], ["doctor"], ["calibrate", "--list"]):
+            plain = subprocess.run([TOOL, *arguments], env=known, capture_output=True, text=True, timeout=60)
+            told = subprocess.run([TOOL, *arguments], env=unknown, capture_output=True, text=True, timeout=60)
+            self.assertNotIn("unknown variable", plain.stderr)
+            self.assertEqual(told.returncode, plain.returncode, arguments)
+            self.assertEqual(told.stderr, "slipstream %s: unknown variable SLIPSTREAM_TRESHOLD in the environment, ignored\n" % arguments[0]
+                             + plain.stderr)
+        traced = subprocess.run([TOOL, "trace", "true"], env=unknown, capture_output=True, text=True, timeout=60)
+        self.assertEqual(traced.returncode, 125)
+        self.assertEqual(traced.stderr.count("\n"), 1, traced.stderr)
+
+    def test_help_takes_no_word(self):
+        for words in (["help", "nonsense"], ["--help", "run"]):
+            result = subprocess.run([TOOL, *words], env=self.environment, capture_output=True, text=True, timeout=60)
+            self.assertEqual((result.returncode, result.stdout, result.stderr),
+                             (2, "", "slipstream: unexpected argument %s (try COMMAND --help)\n" % words[1]))
 
     def test_help_goes_to_stdout(self):
         result = self.run_tool("--help")

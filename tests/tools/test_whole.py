@@ -12,13 +12,13 @@ import unittest
 
 import jsonschema
 
-TOOL = os.environ["SLIPSTREAM_TOOL"]
+TOOL = os.environ["TESTED_TOOL"]
 LIBRARY = os.environ["REAL_LIBRARY"]
 DRIVER = os.environ["SIMCUDA_FOLDER"]
 DEMO = os.environ["DEMO"]
 CC = os.environ.get("CC_FOR_TESTS", "cc")
 
-with open(os.path.join(os.environ["SLIPSTREAM_SOURCE"], "tools/slipstream.schema.json")) as schema_file:
+with open(os.path.join(os.environ["SOURCE_ROOT"], "tools/slipstream.schema.json")) as schema_file:
     SCHEMA = jsonschema.Draft202012Validator(json.load(schema_file))
 
 # Three calls, then whatever the test adds.

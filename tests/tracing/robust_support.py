@@ -19,7 +19,7 @@ import unittest
 sys.dont_write_bytecode = True
 import session
 
-TOOL = os.environ["SLIPSTREAM_TOOL"]
+TOOL = os.environ["TESTED_TOOL"]
 SIMCUDA = os.environ["SIMCUDA_FOLDER"]
 PROGRAM = os.environ["TRACING_PROGRAM"]
 USER = os.environ["TRACING_USER"]

@@ -4,7 +4,7 @@
     run.py VERSION PROBE EMBED
 
 and, where an interpreter has a libpython, in the program EMBED that opens it.
-Looks on PATH, in /usr/bin, /usr/local/bin, ~/.pyenv, and in the list of commands in SLIPSTREAM_TEST_PYTHONS (one a line; a
+Looks on PATH, in /usr/bin, /usr/local/bin, ~/.pyenv, and in the list of commands in TEST_PYTHONS (one a line; a
 command may have arguments). Exit status 77 (skipped) where there is none.
 """
 import glob
@@ -29,7 +29,7 @@ def candidates(version):
     for root in os.path.expanduser('~/.pyenv'), os.environ.get('PYENV_ROOT', ''):
         for path in sorted(glob.glob(root + '/versions/' + version + '.*/bin/python')) if root else []:
             yield [path]
-    for line in os.environ.get('SLIPSTREAM_TEST_PYTHONS', '').splitlines():
+    for line in os.environ.get('TEST_PYTHONS', '').splitlines():
         if line.strip():
             yield shlex.split(line)
 

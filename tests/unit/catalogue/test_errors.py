@@ -71,6 +71,8 @@ BROKEN = [
     (R, "confidence: measured", "confidence: sure", "rules.yaml:1: waits: confidence: unknown value 'sure'"),
     (R, "confidence: measured", "confidence: measured\n  own_cost: true", "rules.yaml:1: waits: own_cost: needs scope host, is stream"),
     (R, "confidence: measured", "confidence: measured\n  own_cost: 1", "rules.yaml:1: waits: own_cost: must be true or false, is '1'"),
+    (R, "scope: stream", "scope: host\n  room: true", "rules.yaml:1: waits: room: needs scope stream, is host"),
+    (R, "confidence: measured", "confidence: measured\n  unexplained: true", "rules.yaml:1: waits: unexplained: a row of functions.yaml uses this rule"),
     (R, "confidence: measured", "confidence: measured\n  minimum_ns: 5us", "rules.yaml:1: waits: minimum_ns: must be a number from 0, is '5us'"),
     (R, "confidence: measured", "confidence: measured\n  minimum: 5", "rules.yaml:1: waits: minimum: unknown key"),
     (R, support.RULES, support.RULES + support.RULES, "rules.yaml:11: waits: there is a rule of this name above"),
@@ -204,8 +206,8 @@ class Fuzz(unittest.TestCase):
         return bytes(data)
 
     def test_random_damage(self):
-        seed = int(os.environ.get("SLIPSTREAM_SEED", "0")) or random.SystemRandom().randrange(1, 2**32)
-        print(f"seed {seed} (SLIPSTREAM_SEED)", flush=True)
+        seed = int(os.environ.get("TEST_SEED", "0")) or random.SystemRandom().randrange(1, 2**32)
+        print(f"seed {seed} (TEST_SEED)", flush=True)
         generator = random.Random(seed)
         refused = 0
         with tempfile.TemporaryDirectory() as folder:
