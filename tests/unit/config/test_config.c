@@ -426,6 +426,10 @@ static void test_told_once(void **state)
 static void test_told_of_lttng(void **state)
 {
 	static char value[400] = "/nowhere/\033[2J\n", why[800];
+	static const char first[] =
+		"slipstream: SLIPSTREAM_LTTNG: bad value '/nowhere/provider.so': "
+		"No such file or directory\n"
+		"slipstream: SLIPSTREAM_LTTNG: bad value '/nowhere/?[2J?ppp";
 	char text[1024] = "";
 	int ends[2], saved = dup(STDERR_FILENO);
 	ssize_t length;
@@ -444,12 +448,7 @@ static void test_told_of_lttng(void **state)
 	close(ends[0]);
 	close(saved);
 	assert_true(length > 0);
-	assert_memory_equal(
-		text,
-		"slipstream: SLIPSTREAM_LTTNG: bad value '/nowhere/provider.so': No such "
-		"file or directory\nslipstream: SLIPSTREAM_LTTNG: bad value "
-		"'/nowhere/?[2J?ppp",
-		160);
+	assert_int_equal(strncmp(text, first, strlen(first)), 0);
 	assert_ptr_equal(strchr(strchr(text, '\n') + 1, '\n'), text + length - 1);
 }
 
