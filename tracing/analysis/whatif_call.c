@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * Call: how much sooner a call that waited returns (whatif_call.h). It returned at the latest of "its own cost was
- * paid" and "what it waited for was done"; its own cost is what it took less what it was blocked.
+ * paid" and "what it waited for was done", each of them up to wake_ns before the thread went on; its own cost is what
+ * it took less what it was blocked.
  */
 #include "tracing/analysis/whatif_call.h"
 
@@ -10,9 +11,6 @@
 
 #include "emit/record.h"
 #include "memory.h"
-
-/* Not explained by less than this is not worth telling. */
-#define UNEXPLAINED_NS 10000
 
 /* A call whose own cost nobody knows costs up to this. */
 #define UNKNOWN_OWN_NS 10000
@@ -38,17 +36,16 @@ static int64_t own_error(uint32_t basis, int64_t own)
 static enum manner manner_of(const struct graph *graph, const struct open_call *call)
 {
 	const struct trace_def_rule *rule = call_rule(graph, call->about.rule);
-	const char *slug = rule ? model_string(graph->model, graph->process, rule->slug) : NULL;
 
-	if (rule && rule->flags & RECORD_RULE_OWN_COST)
-		return FOR_ITSELF;
-	if (!slug)
+	if (!rule)
 		return FOR_TARGETS;
-	if (strcmp(slug, "queue-full") == 0 || strcmp(slug, "staging-full") == 0)
+	if (rule->flags & RECORD_RULE_OWN_COST)
+		return FOR_ITSELF;
+	if (rule->flags & RECORD_RULE_ROOM)
 		return FOR_ROOM;
-	if (strcmp(slug, "event-synchronize") == 0)
+	if (rule->flags & RECORD_RULE_EVENT)
 		return FOR_EVENT;
-	if (strcmp(slug, "observed-unknown") == 0)
+	if (rule->flags & RECORD_RULE_UNEXPLAINED)
 		return FOR_SOMETHING;
 	return FOR_TARGETS;
 }
@@ -75,8 +72,8 @@ static void draw_conclusion(struct graph *graph, struct host_call *host)
 	int64_t from = host->end - host->slack;
 
 	/* What its own operation took longer than when idle may be a late start and a late wake-up. */
-	if (host->blocked.low <= (host->own_done ? 2 * graph->settings->wake_ns : 0) ||
-	    host->meanwhile || host->unknown)
+	if (host->waited <= (host->own_done ? graph->settings->wake_ns : 0) || host->meanwhile ||
+	    host->unknown)
 		return;
 	for (size_t i = 0; i < host->target_count; i++) {
 		struct operation *target = graph->targets[i];
@@ -102,13 +99,13 @@ static void settle_own(struct graph *graph, struct host_call *host, const struct
 	if (!host->own_done)
 		return;
 	device_complete(graph, device_stream(graph, call->own_stream), own->number, host->end);
-	if (host->blocked.low > 0)
+	if (host->waited > 0)
 		own->done.low =
 			most_ns(own->done.low, least_ns(own->done.high, host->end - host->slack));
 	for (size_t i = 0; i < host->target_count; i++)
 		operation_unref(graph->targets[i]);
 	host->target_count = 0;
-	host->only = host->blocked.low > 0 ? own : NULL;
+	host->only = host->waited > 0 ? own : NULL;
 	targets_add(graph, host, own);
 }
 
@@ -125,7 +122,7 @@ static void add_unknown(struct graph *graph, const struct host_call *host)
 static struct shift *return_shift(struct graph *graph, const struct host_thread *thread,
 				  const struct host_call *host)
 {
-	struct span paid = {host->end - host->blocked.high, host->end - host->blocked.low};
+	struct span paid = {host->end - host->blocked.high, host->end - host->waited};
 	bool unknown = host->unknown || host->meanwhile;
 	int64_t latest = paid.high;
 	struct shift *shift;
@@ -146,8 +143,7 @@ static struct shift *return_shift(struct graph *graph, const struct host_thread 
 		latest = most_ns(latest, high);
 	}
 	if (!unknown && host->manner != FOR_ITSELF && host->end - latest > 0) {
-		if (host->end - latest > UNEXPLAINED_NS)
-			graph->unexplained_ns += host->end - latest;
+		graph->unexplained_ns += host->end - latest;
 		unknown = true;
 	}
 	if (unknown)
@@ -197,6 +193,7 @@ static struct host_call measure(struct graph *graph, const struct open_call *cal
 	host.manner = manner_of(graph, call);
 	if (host.manner == FOR_ITSELF)
 		host.blocked = (struct span){blocked, blocked};
+	host.waited = most_ns(0, host.blocked.low - graph->settings->wake_ns);
 	/*
 	 * Of a copy that need not be waited for, the caller does not pay for the transfer either; a wait by
 	 * name goes with the whole call.

@@ -21,7 +21,8 @@ struct host_call {
 	int64_t own; /* its own cost, as far as it is known */
 	struct span blocked;
 	struct span removed; /* what goes with the wait */
-	int64_t slack;       /* from the end of what it waited for to its return, at most */
+	int64_t waited; /* for something, at least: of `blocked` the thread may have gone on late */
+	int64_t slack;  /* from the end of what it waited for to its return, at most */
 	enum manner manner;
 	size_t target_count; /* in graph->targets */
 	bool own_done;       /* its own operation was complete when it returned */

@@ -115,6 +115,7 @@ void program_generate(struct program *program, uint64_t seed, unsigned int threa
 			if (between(0, 1))
 				action->work_ns = action->work_ns * between(80, 120) / 100;
 			action->wake_ns = between(0, 40000);
+			action->late_ns = between(0, 3) ? 0 : between(0, 40000);
 			if (small_copies && action->kind >= ACTION_COPY_BACK)
 				action->work_ns = between(5000, 50000);
 			/* Which record a wait means is what the trace says it was: no races for events. */
@@ -138,10 +139,11 @@ void program_print(const struct program *program)
 			const struct action *action = &program->action[thread][i];
 
 			printf("  thread %u: %-12s stream %u event %u site %u work %lld own %lld "
-			       "idle %lld wake %lld\n",
+			       "idle %lld wake %lld late %lld\n",
 			       thread, names[action->kind], action->stream, action->event,
 			       action->site, (long long)action->work_ns, (long long)action->own_ns,
-			       (long long)action->idle_ns, (long long)action->wake_ns);
+			       (long long)action->idle_ns, (long long)action->wake_ns,
+			       (long long)action->late_ns);
 		}
 }
 
@@ -315,7 +317,9 @@ static int64_t end_wait(struct simulation *simulation, unsigned int thread,
 	int64_t end = paid;
 	bool removed = action->site && action->site == simulation->removed;
 
-	if (!removed && waits_until > begin && waits_until + action->wake_ns > paid)
+	if (!removed)
+		end += action->late_ns;
+	if (!removed && waits_until > begin && waits_until + action->wake_ns > end)
 		end = waits_until + action->wake_ns;
 	if (!removed)
 		emit(simulation, thread, TRACE_WAIT, end)->wait =

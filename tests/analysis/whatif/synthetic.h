@@ -39,6 +39,7 @@ struct action {
 	int64_t work_ns; /* of the host, or of the operation */
 	int64_t own_ns;  /* the call's own cost */
 	int64_t wake_ns;
+	int64_t late_ns;  /* returns that much later where it had nothing to wait for */
 	int64_t start_ns; /* until an idle device begins */
 	int64_t idle_ns;  /* what the tracer takes for its own cost */
 };

@@ -57,8 +57,10 @@ static const void *find_rule(uint64_t key)
 {
 	static struct trace_def_rule rule;
 
-	rule = (struct trace_def_rule){
-		.number = (uint32_t)key, .slug = (uint32_t)key + 1, .class = WAIT_IMPLICIT};
+	rule = (struct trace_def_rule){.number = (uint32_t)key,
+				       .slug = (uint32_t)key + 1,
+				       .class = WAIT_IMPLICIT,
+				       .flags = key == ACTION_EVENT_SYNC ? RECORD_RULE_EVENT : 0};
 	return key < ACTION_KINDS ? &rule : NULL;
 }
 

@@ -16,38 +16,10 @@
 #include <cmocka.h>
 #include <jansson.h>
 
+#include "by_hand.h"
 #include "emit/record.h"
 #include "synthetic.h"
 #include "tracing/analysis/whatif.h"
-
-#define US INT64_C(1000)
-#define MS INT64_C(1000000)
-
-static void feed(struct whatif *whatif, uint32_t thread, int64_t ns, enum trace_event id,
-		 const void *payload)
-{
-	struct analysis_event event = {.id = id, .thread = thread, .ns = ns, .payload = payload};
-	char *error = NULL;
-
-	assert_int_equal(whatif_ops.event(whatif, synthetic_model(), &event, &error), 0);
-}
-
-static const struct whatif_result *finish(struct whatif *whatif, uint64_t discarded)
-{
-	struct analysis_end end = {.discarded = discarded};
-	char *error = NULL;
-
-	assert_int_equal(whatif_ops.finish(whatif, synthetic_model(), &end, &error), 0);
-	return whatif_result(whatif);
-}
-
-static void launch(struct whatif *whatif, int64_t ns, uint32_t stream, uint64_t number)
-{
-	struct trace_submit submit = {
-		.stream = stream, .operation = OPERATION_KERNEL, .number = number, .call_ns = 5000};
-
-	feed(whatif, 1, ns, TRACE_SUBMIT, &submit);
-}
 
 /* A wait of [ns - call, ns] for the stream up to `number`. */
 static void stream_sync(struct whatif *whatif, int64_t ns, int64_t call_ns, uint32_t site,
@@ -62,32 +34,6 @@ static void stream_sync(struct whatif *whatif, int64_t ns, int64_t call_ns, uint
 
 	feed(whatif, 1, ns, TRACE_WAIT, &wait);
 	feed(whatif, 1, ns + US, TRACE_COMPLETED, &completed);
-}
-
-static void mark(struct whatif *whatif, int64_t ns)
-{
-	struct trace_dump_end dump = {0};
-
-	feed(whatif, 1, ns, TRACE_DUMP_END, &dump);
-}
-
-static const struct whatif_row *row_of(const struct whatif_result *result, uint32_t site,
-				       size_t *ret_place)
-{
-	for (size_t i = 0; i < result->row_count; i++)
-		if (result->rows[i].site == site) {
-			*ret_place = i;
-			return &result->rows[i];
-		}
-	fail_msg("no row of site %u", site);
-	return NULL;
-}
-
-static void assert_about(int64_t value, int64_t expected, int64_t error)
-{
-	if (value < expected - error || value > expected + error)
-		fail_msg("%lld, expected %lld within %lld", (long long)value, (long long)expected,
-			 (long long)error);
 }
 
 /*
