@@ -114,7 +114,7 @@ struct catalogue_rule {
 	const char *slug, *cause;
 	uint8_t wait_class; /* enum wait_class */
 	uint8_t scope;      /* enum catalogue_scope */
-	bool own_cost;      /* the whole duration is the finding: no idle cost is taken off */
+	uint8_t flags;      /* enum record_rule_flag */
 	bool measured; /* confidence is measured or documented: the wait is to be expected, not only
 			  possible */
 	uint32_t minimum_ns;                   /* report above this only; 0: the shim's threshold */

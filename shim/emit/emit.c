@@ -336,7 +336,7 @@ static void write_rules(void)
 		record->slug = slug;
 		record->cause = cause;
 		record->class = rule->wait_class;
-		record->flags = rule->own_cost ? RECORD_RULE_OWN_COST : 0;
+		record->flags = rule->flags;
 		record->padding = 0;
 		emit_publish(record, RECORD_RULE);
 	}

@@ -109,6 +109,12 @@ struct record_function {
 enum record_rule_flag {
 	/* The call's own work took long: the finding is its whole duration, no wait. */
 	RECORD_RULE_OWN_COST = 1 << 0,
+	/* It waited for room (a queue, a buffer), and handed its own operation over only then. */
+	RECORD_RULE_ROOM = 1 << 1,
+	/* It waited for what an event stands for, and nothing else. */
+	RECORD_RULE_EVENT = 1 << 2,
+	/* No rule explains it. */
+	RECORD_RULE_UNEXPLAINED = 1 << 3,
 };
 
 struct record_rule {

@@ -246,7 +246,7 @@ static bool is_wait(const struct call *call, const struct catalogue_row *row, ui
 			continue;
 		holds = true;
 		ret_verdict->rule = *number - 1U;
-		if (rule->own_cost) {
+		if (rule->flags & RECORD_RULE_OWN_COST) {
 			if (duration_ns <= threshold(rule))
 				continue;
 			ret_verdict->blocked_ns = duration_ns;

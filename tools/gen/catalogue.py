@@ -185,11 +185,20 @@ class Rule:
     place: Place
     condition: str = ""  # `when` in words, for the page
     own_cost: bool = False
+    room: bool = False         # waits until its own operation finds room
+    unexplained: bool = False  # what no rule explains
     minimum_ns: int = 0
     text: str = ""
     fix: str = ""
     sources: str = ""
     confidence: str = "inferred"
+
+    @property
+    def c_flags(self):
+        """enum record_rule_flag: what readers of records need to know, so that none has to know slugs."""
+        flags = [name for name, holds in (("OWN_COST", self.own_cost), ("ROOM", self.room), ("EVENT", self.scope == "event"),
+                                          ("UNEXPLAINED", self.unexplained)) if holds]
+        return " | ".join("RECORD_RULE_" + name for name in flags) or "0"
 
     @property
     def c_name(self):
@@ -610,6 +619,8 @@ def _rule(place, slug, values, number):
     rule = Rule(slug, number, reader.choice("class", CLASSES, None), reader.take("cause", "text", ""),
                 reader.choice("scope", SCOPES, None), reader.take("when", "text", ""), place)
     rule.own_cost = reader.take("own_cost", "flag", False)
+    rule.room = reader.take("room", "flag", False)
+    rule.unexplained = reader.take("unexplained", "flag", False)
     rule.minimum_ns = reader.take("minimum_ns", "count", 0)
     rule.condition = reader.take("condition", "text", "")
     rule.text = reader.take("text", "text", "")
@@ -625,6 +636,8 @@ def _rule(place, slug, values, number):
         raise reader.error("condition", "missing: say `when` in words" if rule.condition == "" else "given, but `when` is true")
     if rule.own_cost and rule.scope != "host":
         raise reader.error("own_cost", f"needs scope host, is {rule.scope}")
+    if rule.room and rule.scope != "stream":
+        raise reader.error("room", f"needs scope stream, is {rule.scope}")
     return rule
 
 
@@ -679,8 +692,10 @@ def load(directory, state_header=None):
         functions[name] = _row(place, name, values, ends, known_hooks)
     used = {slug for row in functions.values() for version in [row, *row.versions.values()] for slug in version.rules}
     for rule in rules:
-        if rule.slug not in used and rule.slug != "observed-unknown":
+        if rule.slug not in used and not rule.unexplained:
             raise rule.place.error(rule.slug, None, "no row of functions.yaml uses this rule")
+        if rule.slug in used and rule.unexplained:
+            raise rule.place.error(rule.slug, "unexplained", "a row of functions.yaml uses this rule")
     identity = fnv1a(_read(functions_path).encode(), fnv1a(_read(rules_path).encode()))
     return Catalogue(functions, rules, directory, identity)
 
@@ -722,7 +737,8 @@ def _predicate(rule):
 
 def c_source(catalogue, exports, names):
     """catalogue_generated.c: the tables."""
-    lines = [HEAD, "#include <string.h>", "", "#include <cuda.h>", "", '#include "call.h"', '#include "catalogue/catalogue.h"', ""]
+    lines = [HEAD, "#include <string.h>", "", "#include <cuda.h>", "", '#include "call.h"', '#include "catalogue/catalogue.h"',
+              '#include "emit/record.h"', ""]
     lines += ["static bool when_always(const struct call *call)", "{", "\t(void)call;", "\treturn true;", "}", ""]
     for rule in catalogue.rules:
         if rule.when != "true":
@@ -731,7 +747,7 @@ def c_source(catalogue, exports, names):
     for rule in catalogue.rules:
         measured = "true" if rule.confidence in ("documented", "measured") else "false"
         lines += [f"\t[{rule.c_name}] = {{ {c_string(rule.slug)}, {c_string(rule.cause)}, WAIT_{rule.wait_class.upper()}, "
-                  f"CATALOGUE_SCOPE_{rule.scope.upper()}, {'true' if rule.own_cost else 'false'}, {measured}, {rule.minimum_ns}, "
+                  f"CATALOGUE_SCOPE_{rule.scope.upper()}, {rule.c_flags}, {measured}, {rule.minimum_ns}, "
                   f"{_predicate(rule)} }},"]
     lines += ["};", "", "static const uint8_t no_rules[] = { 0 };"]
     lists = {}

@@ -90,6 +90,8 @@ def page(catalogue, prototypes=None):
                   f"- Known from: {rule.sources} ({rule.confidence})"]
         if rule.own_cost:
             lines.append("- The call's own duration is the finding.")
+        if rule.room:
+            lines.append("- The call hands its operation over when there is room.")
         if rule.minimum_ns:
             lines.append(f"- Reported above {rule.minimum_ns / 1000:g} us.")
         lines.append("")

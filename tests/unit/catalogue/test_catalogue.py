@@ -158,6 +158,13 @@ class Data(unittest.TestCase):
                      "peer-copy", "managed-copy", "context-destroy", "ipc-open", "graph-instantiate", "observed-unknown"):
             self.catalogue.rule(slug)
 
+    def test_readers_need_no_slug(self):
+        """What-if asks these flags (whatif_call.c), not names."""
+        flags = {rule.slug: rule.c_flags for rule in self.catalogue.rules}
+        self.assertEqual({slug: flag for slug, flag in flags.items() if flag not in ("0", "RECORD_RULE_OWN_COST")}, {
+            "queue-full": "RECORD_RULE_ROOM", "staging-full": "RECORD_RULE_ROOM", "event-synchronize": "RECORD_RULE_EVENT",
+            "observed-unknown": "RECORD_RULE_UNEXPLAINED"})
+
     def test_page_has_every_function(self):
         page = catalogue_doc.page(self.catalogue, self.prototypes)
         rows = re.findall(r"^\| `(cu\w+)` \|", page, re.MULTILINE)

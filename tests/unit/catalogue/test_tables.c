@@ -356,7 +356,7 @@ static void test_tables_are_whole(void **state)
 		assert_non_null(catalogue_rules[i].cause);
 		assert_non_null(catalogue_rules[i].when);
 		assert_in_range(catalogue_rules[i].wait_class, WAIT_EXPLICIT, WAIT_DEVICE);
-		assert_true(!catalogue_rules[i].own_cost ||
+		assert_true(!(catalogue_rules[i].flags & RECORD_RULE_OWN_COST) ||
 			    catalogue_rules[i].scope == CATALOGUE_SCOPE_HOST);
 	}
 }
@@ -427,12 +427,12 @@ static void test_own_work_behind_waits(void **state)
 
 		assert_int_equal(rules[0], rows[i].waits + 1);
 		assert_int_equal(rules[1], rows[i].own + 1);
-		assert_false(catalogue_rules[rows[i].waits].own_cost);
-		assert_true(catalogue_rules[rows[i].own].own_cost);
+		assert_false(catalogue_rules[rows[i].waits].flags & RECORD_RULE_OWN_COST);
+		assert_true(catalogue_rules[rows[i].own].flags & RECORD_RULE_OWN_COST);
 	}
 	assert_true(has_rule(FUNCTION_cuStreamCreate, RULE_STREAM_CREATE));
-	assert_true(catalogue_rules[RULE_STREAM_CREATE].own_cost);
-	assert_true(catalogue_rules[RULE_DEVICE_ALLOC].own_cost);
+	assert_true(catalogue_rules[RULE_STREAM_CREATE].flags & RECORD_RULE_OWN_COST);
+	assert_true(catalogue_rules[RULE_DEVICE_ALLOC].flags & RECORD_RULE_OWN_COST);
 }
 
 /* A thousand operations fill a queue; what is only held up is something else. */

@@ -141,9 +141,7 @@ static void test_header_functions_rules(void **state)
 			assert_string_equal(records_string(file.base, file.size, rule->slug),
 					    catalogue_rules[rule->number].slug);
 			assert_int_equal(rule->class, catalogue_rules[rule->number].wait_class);
-			assert_int_equal(rule->flags, catalogue_rules[rule->number].own_cost
-							      ? RECORD_RULE_OWN_COST
-							      : 0);
+			assert_int_equal(rule->flags, catalogue_rules[rule->number].flags);
 		} else if (record->type == RECORD_NOTE) {
 			assert_true(note->count == 2);
 			assert_int_equal(note->code, NOTE_EXPORT_TABLE);
