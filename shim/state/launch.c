@@ -130,6 +130,7 @@ static inline struct state_stream *known_stream(struct state_thread *thread, CUs
 	const struct thread_stream *slot = thread_stream_slot(thread, (uintptr_t)handle);
 	struct state_stream *stream = slot->stream;
 
+	/* Pairs with the release store in stream_new(): who sees the handle sees context and kind. */
 	if (slot->handle != (uintptr_t)handle || !stream ||
 	    __atomic_load_n(&stream->handle, __ATOMIC_ACQUIRE) != (uintptr_t)handle)
 		return NULL;
@@ -217,7 +218,10 @@ static __attribute__((noinline)) void count_and_claim(const struct state_launch 
 	struct state_stream *stream = launch->stream;
 	uint64_t nobody = 0;
 
-	/* Before order_number() looks at the lists: pairs with pending_take_out(), which clears a bit and looks at the launcher then. */
+	/*
+	 * Before order_number() looks at the lists: pairs with pending_take_out(), which clears a bit and looks at the launcher then.
+	 * And with launch_release(): the launcher before has counted its last one.
+	 */
 	if (claim)
 		(void)__atomic_compare_exchange_n(&stream->launcher, &nobody, own_name(), false,
 						  __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
@@ -408,6 +412,7 @@ void launch_release(struct state_stream *stream)
 		return;
 	/* No launch that is remembered may count on it any more. */
 	state_launch_forget();
+	/* Pairs with the claim in count_and_claim(): who claims next sees our last `launched`, and adds to it. */
 	(void)__atomic_compare_exchange_n(&stream->launcher, &own, 0, false, __ATOMIC_RELEASE,
 					  __ATOMIC_RELAXED);
 }

@@ -49,7 +49,7 @@
 #define LAUNCH_TIGHT 4
 /* Launches of a row for one reading of the clock; at 3 us each they take a fifth of what has to be proved. */
 #define LAUNCH_ROW 64
-/* Below it no queue is full: what the rule queue-full asks for (rules.yaml, BACKLOG). */
+/* Below it no queue is full: what the rule queue-full asks for (rules.yaml, BACKLOG; test_tables.c holds both to one number). */
 #define LAUNCH_SHORT_QUEUE 500
 #define LAUNCH_MEMOS       64 /* in pairs; a power of two */
 /* As large as a page can be, since whole pages are wiped. */

@@ -18,6 +18,7 @@
 
 #include "call.h"
 #include "catalogue/catalogue.h"
+#include "state/launch.h"
 
 #define ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
 #define KIB               1024u
@@ -448,6 +449,20 @@ static void test_queue_full_needs_a_backlog(void **state)
 	assert_int_equal(catalogue_rules[RULE_QUEUE_FULL].scope, CATALOGUE_SCOPE_STREAM);
 }
 
+/* The short way of a launch takes a queue below LAUNCH_SHORT_QUEUE for one that no rule asks for: neither more nor less. */
+static void test_short_queue_is_where_a_backlog_begins(void **state)
+{
+	struct call call, idle;
+
+	memset(&call, 0, sizeof(call));
+	memset(&idle, 0, sizeof(idle));
+	call.backlog = LAUNCH_SHORT_QUEUE - 1;
+	for (int i = 0; i < RULE_COUNT; i++)
+		assert_int_equal(catalogue_rules[i].when(&call), catalogue_rules[i].when(&idle));
+	call.backlog = LAUNCH_SHORT_QUEUE;
+	assert_true(catalogue_rules[RULE_QUEUE_FULL].when(&call));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -462,6 +477,7 @@ int main(void)
 		cmocka_unit_test(test_memory_that_calls_make),
 		cmocka_unit_test(test_own_work_behind_waits),
 		cmocka_unit_test(test_queue_full_needs_a_backlog),
+		cmocka_unit_test(test_short_queue_is_where_a_backlog_begins),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
