@@ -5,6 +5,7 @@
  * stdout. Exit status: 0, 1 if nothing could be read or written, 2 usage.
  */
 #include <errno.h>
+#include <sys/stat.h>
 
 #include "command.h"
 #include "memory.h"
@@ -83,6 +84,23 @@ static void check_no_trace_option(const struct arguments *arguments)
 		     by ? "this key of --by" : "--", by ? "" : option, arguments->paths[0]);
 }
 
+/*
+ * A folder without record files may be that of `slipstream trace`: they lie below it. They are read
+ * where no trace came about, or none is wanted.
+ */
+static int add_path(struct report *report, const char *path, char **reterr_text)
+{
+	_cleanup_free_ char *below = memory_format("%s/records", path);
+	size_t files = report->file_count, problems = report->problems.count;
+	int error = report_add_path(report, path, 0, reterr_text);
+	struct stat status;
+
+	if (error || report->file_count > files || report->problems.count > problems ||
+	    stat(below, &status) || !S_ISDIR(status.st_mode))
+		return error;
+	return report_add_path(report, below, 0, reterr_text);
+}
+
 int command_report(int argc, char **argv)
 {
 	static const struct argp_child children[] = {
@@ -113,7 +131,7 @@ int command_report(int argc, char **argv)
 		command_fail(EXIT_FAILURE, "%s", error_text);
 	report = report_new();
 	for (int i = 0; i < arguments.path_count; i++)
-		if (report_add_path(report, arguments.paths[i], 0, &error_text)) {
+		if (add_path(report, arguments.paths[i], &error_text)) {
 			command_say("%s", error_text);
 			free(error_text);
 			error_text = NULL;

@@ -9,11 +9,15 @@ import signal
 import socket
 import struct
 import subprocess
+import sys
 import time
 import unittest
 
 import ctf
-from support import ANALYZE, DUMP, PLUGIN, PLUGIN_ENVIRONMENT, SANITIZED, Case, golden
+from support import ANALYZE, DUMP, PLUGIN, PLUGIN_ENVIRONMENT, SANITIZED, SOURCE, Case, golden
+
+sys.path.insert(0, os.path.join(SOURCE, "tests", "tools"))
+import records  # noqa: E402
 
 WAIT = {"wait": 1, "candidates": 1, "stream": 1, "blocked_ns": 1000, "call_ns": 2000}
 
@@ -238,6 +242,19 @@ class Traces(Case):
         trace.close()
         report = self.report_json(self.path("trace"))[0]
         self.assertEqual((self.counts(report), report["coverage"]["reasons"]), (1, []))
+
+    def test_no_metadata(self):
+        """The daemons died before they wrote any: the record files of the run are beside it."""
+        os.makedirs(self.path("run/records"))
+        os.makedirs(self.path("run/ust/uid/0/64-bit"))
+        self.write("run/ust/uid/0/64-bit/metadata", "")
+        with open(self.path("run/records/1-1.slip"), "wb") as file:
+            file.write(records.sample().bytes())
+        wanted = self.report(self.path("run/records")).stdout
+        self.assertIn("IMPLICIT SYNCHRONIZATIONS", wanted)
+        self.assertEqual(self.report(self.path("run")).stdout, wanted)
+        self.good("run/second")
+        self.assertEqual(self.report(self.path("run"), "--records").stdout, wanted)
 
     def test_no_trace(self):
         os.mkdir(self.path("empty"))
