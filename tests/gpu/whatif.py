@@ -7,7 +7,6 @@
 DIR is a finished build or a pack (pack.sh). LTTng's programs are found by PATH. Exit status 0: each measured saving lies in its interval, of at
 most 30 %; 1: one does not; 77: cannot be told here. Kernels of 10 ms and 6 ms of host work, 20 rounds: 10 to 20 s for all three where the machine is quiet.
 """
-import argparse
 import os
 import sys
 
@@ -18,7 +17,7 @@ import twins  # noqa: E402
 
 
 def main():
-    parser = argparse.ArgumentParser()
+    parser = twins.Parser()
     parser.add_argument("--build", required=True)
     parser.add_argument("--driver", help="folder of another driver, to try this script without a GPU")
     parser.add_argument("--out")

@@ -7,7 +7,7 @@ two times must lie in the interval that was told for that wait, which must be at
 
 NAME: free, pageable, context (twins.c). Both forms run traced, by turns, so that what tracing costs is in both. Each measures its own loop.
 One line a twin. Of each form the least disturbed run counts. Kernels and host work have known durations, so it is known how much a run was disturbed: pairs
-are run until one of each form was not (at most --pairs); a machine too busy for that is skipped (77). How far the two least runs of each form
+are run until one of each form was not (2 pairs at least, at most --pairs); a machine too busy for that is skipped (77). How far the two least runs of each form
 differ is the precision of the measured saving; it is printed, and a saving outside the interval by less than that is no proof against it.
 """
 import argparse
@@ -124,18 +124,36 @@ def judge(options, name):
     return verdict
 
 
+class Parser(argparse.ArgumentParser):
+    """What is wrong, in one line."""
+
+    def error(self, message):
+        self.exit(2, f"{self.prog}: {message}\n")
+
+
+def between(least, most):
+    def number(text):
+        if not text.isdecimal() or not least <= int(text) <= most:
+            raise argparse.ArgumentTypeError(f"'{text}' is no number from {least} to {most}")
+        return int(text)
+    return number
+
+
 def parse(arguments=None):
-    parser = argparse.ArgumentParser()
+    parser = Parser()
     parser.add_argument("--tool", required=True)
     parser.add_argument("--twins", required=True)
     parser.add_argument("--driver")
     parser.add_argument("--out", default=None)
-    parser.add_argument("--rounds", type=int, default=10)
-    parser.add_argument("--kernel", type=int, default=20000)
-    parser.add_argument("--host", type=int, default=12000)
-    parser.add_argument("--pairs", type=int, default=12)
+    parser.add_argument("--rounds", type=between(1, 1000), default=10)
+    parser.add_argument("--kernel", type=between(2, 1000000), default=20000)
+    parser.add_argument("--host", type=between(1, 1000000), default=12000)
+    parser.add_argument("--pairs", type=between(2, 1000), default=12)
     parser.add_argument("names", nargs="+", choices=sorted(WAITS))
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    if options.host >= options.kernel:
+        parser.error(f"--host {options.host}: the host's work must be shorter than a kernel, {options.kernel} us")
+    return options
 
 
 def main(arguments=None):
