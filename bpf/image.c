@@ -91,7 +91,8 @@ static int read_symbols(struct image *image, Elf *elf, const char *prefix, int e
 	data = elf_getdata(chosen, NULL);
 	if (!data)
 		return -EINVAL;
-	symbols = header.sh_size / header.sh_entsize;
+	/* Of what is there: the header of a damaged file may say anything. */
+	symbols = data->d_size / header.sh_entsize;
 	image->function = calloc(symbols ? symbols : 1, sizeof(*image->function));
 	if (!image->function)
 		return -ENOMEM;
