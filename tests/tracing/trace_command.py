@@ -19,6 +19,12 @@ from robust_support import PROGRAM, SIMCUDA, TOOL, USER, Traced, main, read_trac
 LIVE = re.compile(r"slipstream trace: live at (net://127\.0\.0\.1:\d+/host/\S+)")
 
 
+def own_libc():
+    """A library that is no provider."""
+    with open("/proc/self/maps") as file:
+        return re.search(r"/\S+/libc\.so\.6", file.read())[0]
+
+
 class Command(Traced):
     def test_trace_and_records(self):
         plain = self.untraced("waits:50", "copies:3")
@@ -77,9 +83,7 @@ class Command(Traced):
         self.assertEqual(os.path.basename(found["SLIPSTREAM_LTTNG"]), "libslipstream-lttng.so")
 
     def test_an_empty_trace_is_told(self):
-        with open("/proc/self/maps") as file:
-            no_provider = re.search(r"/\S+/libc\.so\.6", file.read())[0]
-        result = self.trace(environment={"SLIPSTREAM_LTTNG": no_provider})
+        result = self.trace(environment={"SLIPSTREAM_LTTNG": own_libc()})
         self.assertEqual(waits(read_trace(self.folder)), [])
         self.assertGreaterEqual(self.counted(), 20)
         self.assertIn("slipstream trace: the trace is empty, though the program called the driver", result.stderr)
@@ -164,8 +168,8 @@ class OneLine(Traced):
 
     def test_no_provider(self):
         self.refused("/nonexistent/provider.so: No such file", environment={"SLIPSTREAM_LTTNG": "/nonexistent/provider.so"})
-        with open(self.path("provider.so"), "w") as file:
-            file.write("no library\n")
+        with open(own_libc(), "rb") as whole, open(self.path("provider.so"), "wb") as file:
+            file.write(whole.read(4096))  # a library, as far as its head tells
         self.refused("%s does not load: " % self.path("provider.so"), environment={"SLIPSTREAM_LTTNG": self.path("provider.so")})
         self.assertFalse(os.path.exists(self.folder))
 
