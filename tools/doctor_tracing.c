@@ -27,13 +27,11 @@ static void check_provider(struct doctor *doctor, const struct tracing_parts *pa
 			   parts->ust ? parts->ust : "an LTTng-UST of unknown place");
 }
 
-/* A provider that does not load is a finding of its own. */
+/* Whatever the provider does: that is a finding of its own. */
 static void check_daemons(struct doctor *doctor, const struct tracing_parts *parts)
 {
 	const char *version = parts->sessiond_version ? parts->sessiond_version : "unknown version";
-	bool has_provider = parts->provider && !parts->provider_error;
-	_cleanup_free_ char *missing =
-		has_provider || !parts->sessiond ? tracing_parts_missing(parts) : NULL;
+	_cleanup_free_ char *missing = tracing_parts_missing_daemons(parts);
 
 	if (!parts->sessiond)
 		doctor_add(doctor, "sessiond", DOCTOR_NOTE, "%s: slipstream trace needs it",

@@ -20,6 +20,7 @@
 #include "run.h"
 
 #define SOCKET_NAME "lttng-ust-sock-" /* followed by a number; in daemon and library alike */
+#define UST_NAME    "liblttng-ust.so."
 
 extern char **environ;
 
@@ -120,27 +121,46 @@ static char *listed_path(const char *listing, const char *name)
 	return end ? memory_check(strndup(path, (size_t)(end - path))) : NULL;
 }
 
+/* What the provider loads with; NULL: not known, or it does not load, and parts->provider_error says why. */
+static char *ust_of_provider(struct tracing_parts *parts, const char *loader)
+{
+	int status = 0;
+	_cleanup_free_ char *listing = run_preload_list(loader, parts->provider, "", &status);
+
+	if (!listing)
+		return NULL;
+	if (!WIFEXITED(status) || WEXITSTATUS(status)) {
+		parts->provider_error = run_preload_complaint(listing, parts->provider);
+		return NULL;
+	}
+	return listed_path(listing, UST_NAME);
+}
+
+/* What programs would load: whether the daemons fit does not hang on a provider that does not load. */
+static char *ust_of_machine(const char *loader)
+{
+	_cleanup_free_ char *self = realpath("/proc/self/exe", NULL), *listing = NULL;
+	int status = 0;
+
+	if (self)
+		listing = run_preload_list(loader, self, UST_NAME "1", &status);
+	return listing ? listed_path(listing, UST_NAME) : NULL;
+}
+
 /* Programs of this machine have our own loader, near enough: others are found out by run. */
 static void look_at_provider(struct tracing_parts *parts)
 {
-	_cleanup_free_ char *listing = NULL;
 	struct program self = {0};
-	int status = 0;
 
-	if (access(parts->provider, R_OK) < 0) {
+	if (access(parts->provider, R_OK) < 0)
 		parts->provider_error = memory_copy(strerror(errno));
-		return;
+	if (!program_inspect("/proc/self/exe", &self) && self.interpreter) {
+		if (!parts->provider_error)
+			parts->ust = ust_of_provider(parts, self.interpreter);
+		if (parts->provider_error)
+			parts->ust = ust_of_machine(self.interpreter);
 	}
-	if (!program_inspect("/proc/self/exe", &self) && self.interpreter)
-		listing = run_preload_list(self.interpreter, parts->provider, "", &status);
 	program_done(&self);
-	if (!listing)
-		return;
-	if (!WIFEXITED(status) || WEXITSTATUS(status)) {
-		parts->provider_error = run_preload_complaint(listing, parts->provider);
-		return;
-	}
-	parts->ust = listed_path(listing, "liblttng-ust.so.");
 	if (parts->ust)
 		parts->ust_socket = socket_number(parts->ust);
 }
@@ -207,7 +227,7 @@ char *tracing_parts_missing_provider(const struct tracing_parts *parts)
 	return NULL;
 }
 
-char *tracing_parts_missing(const struct tracing_parts *parts)
+char *tracing_parts_missing_daemons(const struct tracing_parts *parts)
 {
 	if (!parts->sessiond)
 		return memory_copy("lttng-sessiond not found (Debian package lttng-tools)");
@@ -222,5 +242,12 @@ char *tracing_parts_missing(const struct tracing_parts *parts)
 				     parts->sessiond,
 				     parts->sessiond_version ? parts->sessiond_version : "",
 				     parts->sessiond_socket, parts->ust, parts->ust_socket);
-	return tracing_parts_missing_provider(parts);
+	return NULL;
+}
+
+char *tracing_parts_missing(const struct tracing_parts *parts)
+{
+	char *missing = tracing_parts_missing_daemons(parts);
+
+	return missing ? missing : tracing_parts_missing_provider(parts);
 }

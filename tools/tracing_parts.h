@@ -15,8 +15,8 @@ struct tracing_parts {
 	char *sessiond_socket; /* "8": programs whose LTTng-UST has another number are not heard */
 	char *provider;        /* path of libslipstream-lttng.so; NULL: not built */
 	char *provider_error;  /* one line why it does not load here; NULL: it does */
-	char *ust;             /* path of the LTTng-UST that it loads with; NULL: unknown */
-	char *ust_socket;      /* as sessiond_socket; NULL: unknown */
+	char *ust; /* path of the LTTng-UST that it (or, if it fails, a program) loads; NULL: unknown */
+	char *ust_socket; /* as sessiond_socket; NULL: unknown */
 };
 
 void tracing_parts_find(struct tracing_parts *ret_parts);
@@ -27,6 +27,8 @@ uint64_t tracing_parts_processors(void);
 
 /* One line why no trace can be made, packages included; NULL: it can. The caller frees. */
 char *tracing_parts_missing(const struct tracing_parts *parts);
+/* Of that, the daemons: what is not there, and whether they fit the programs. */
+char *tracing_parts_missing_daemons(const struct tracing_parts *parts);
 /* Without a private session daemon, only what the program needs. */
 char *tracing_parts_missing_provider(const struct tracing_parts *parts);
 

@@ -269,6 +269,20 @@ class Doctor(Traced):
         self.check("sessiond", "warning", "listens on socket 11", PATH=folder)
         self.check("relayd", "note", "no live traces", PATH=folder)
 
+    def test_provider_that_does_not_load(self):
+        """What is wrong with the daemons is told as well."""
+        self.check("sessiond", "ok", "/lttng-sessiond, 2.", SLIPSTREAM_LTTNG="/none")
+        self.check("sessiond", "warning", "lttng-consumerd not found: /nonexistent", SLIPSTREAM_LTTNG="/none", LTTNG_CONSUMERD64_BIN="/nonexistent")
+        os.mkdir(self.path("bin"))
+        other_daemon(self.path("bin"))
+        with open(self.path("provider.so"), "w") as file:
+            file.write("no library")
+        for provider in ("/none", self.path("provider.so")):
+            found = self.findings(SLIPSTREAM_LTTNG=provider, PATH=self.path("bin"))
+            self.assertEqual(found["lttng"]["status"], "missing", provider)
+            self.assertEqual(found["sessiond"]["status"], "warning", provider)
+            self.assertRegex(found["sessiond"]["text"], r"listens on socket 11, programs with /\S+/liblttng-ust\.so\.\d+ call socket \d+: ")
+
     def test_variables(self):
         self.check("environment", "warning", "LTTNG_UST_REGISTER_TIMEOUT=0", LTTNG_UST_REGISTER_TIMEOUT="0")
         self.check("environment", "note", "LTTNG_HOME=/somewhere", LTTNG_HOME="/somewhere")
