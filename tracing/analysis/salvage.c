@@ -205,6 +205,18 @@ static char *metadata_damage(int descriptor, uint64_t size)
 	return NULL;
 }
 
+/* Other writers of CTF have other heads; babeltrace2's own has. */
+static bool has_heads_of_lttng(const char *folder)
+{
+	static const char mark[] = "uint32_t stream_id;";
+	_cleanup_free_ char *path = memory_format("%s/metadata", folder);
+	_cleanup_close_ int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	char start[4096]; /* it is in the first declaration */
+	ssize_t got = descriptor < 0 ? -1 : pread(descriptor, start, sizeof(start), 0);
+
+	return got > 0 && memmem(start, (size_t)got, mark, strlen(mark));
+}
+
 static char *stream_damage(int descriptor, uint64_t size, const char *path)
 {
 	uint64_t whole = whole_part(descriptor, size);
@@ -220,6 +232,7 @@ static char *stream_damage(int descriptor, uint64_t size, const char *path)
 
 char *salvage_poison(const char *folder)
 {
+	bool is_known = has_heads_of_lttng(folder);
 	DIR *entries = opendir(folder);
 	struct dirent *entry;
 	char *damage = NULL;
@@ -235,7 +248,7 @@ char *salvage_poison(const char *folder)
 			continue;
 		if (!strcmp(entry->d_name, "metadata"))
 			damage = metadata_damage(descriptor, (uint64_t)status.st_size);
-		else
+		else if (is_known)
 			damage = stream_damage(descriptor, (uint64_t)status.st_size, path);
 	}
 	if (entries)
