@@ -644,7 +644,7 @@ def _(place):
     counts(place.process(), cuCtxSynchronize=1, cuCtxGetCurrent=1)
 
 
-@test("failure-30-early-constructor")
+@test("entry-early-constructor")
 def _(place):
     """A call before the shim's own constructor."""
     place.quiet(place.program("early"))
@@ -675,10 +675,110 @@ def _(place):
     counts(place.process(), cuDevicePrimaryCtxReset_v2=4, cuMemcpyDtoH_v2=4)
 
 
-@test("failure-31-nothing-injected")
+@test("entry-nothing-injected")
 def _(place):
     """Mode observe adds no event, wait, query or cuInit to the program's calls."""
     place.calls("nothing-injected")
+
+
+# What the library asks: which context this is, once more about a new one, and the version.
+ASKED = {"cuCtxGetId", "cuCtxGetDevice", "cuCtxGetFlags", "cuDriverGetVersion"}
+
+
+def journal_of(place, program, case, **options):
+    """What the program printed, and the driver's calls as (function, line)."""
+    path = os.path.join(place.temporary, "journal")
+    environment = {"SIMCUDA_JOURNAL": path, **options.pop("environment", {})}
+    output = place.quiet(place.program(program), case, driver="simcuda", environment=environment, **options)
+    with open(path, encoding="utf-8") as file:
+        calls = [(line.split()[2], line) for line in file if line.startswith("call ")]
+    os.unlink(path)
+    return output, calls
+
+
+def sorted_names(calls, aside=()):
+    return sorted(name for name, _ in calls if name not in aside)
+
+
+def captured_alike(place, case):
+    """Statuses, nodes and bytes are those without the shim, and the driver was asked for nothing else."""
+    plain, plain_calls = journal_of(place, "captures", case, shim=False)
+    assert not ASKED & set(sorted_names(plain_calls)), plain_calls
+    output, calls = journal_of(place, "captures", case)
+    equal(output, plain, "output")
+    equal(sorted_names(calls, ASKED), sorted_names(plain_calls), "the driver's calls")
+    counts(place.process(), cuStreamBeginCapture_v2=plain.count("cuStreamBeginCapture "), cuStreamEndCapture=plain.count("cuStreamEndCapture "))
+    return plain
+
+
+@test("failure-31-legacy-work-in-capture")
+def _(place):
+    """A blocking stream is captured while the program waits elsewhere: work on the legacy stream would break that, as the program's own does."""
+    plain = captured_alike(place, "legacy-work")
+    assert "nodes 2\n" in plain and "byte 32\n" in plain and "cuMemsetD8Async 906\n" in plain and "cuStreamEndCapture 901\n" in plain, plain
+
+
+@test("failure-32-event-query-in-capture")
+def _(place):
+    """No event is asked while a capture would end of it (900, then 901: the program's own)."""
+    plain = captured_alike(place, "event-query")
+    equal((plain.count("nodes 1\n"), plain.count("cuEventQuery 900\n"), plain.count("cuStreamEndCapture 901\n")), (4, 2, 2), "captures")
+
+
+@test("failure-33-pool-in-capture")
+def _(place):
+    """Blocks of a pool come and go, in two threads, during a global capture that a question about the pool would break."""
+    plain = captured_alike(place, "pool")
+    equal((plain.count("nodes 1\n"), plain.count("cuMemPoolGetAttribute 900\n"), plain.count("cuStreamEndCapture 901\n")), (1, 1, 1), "captures")
+
+
+@test("failure-34-events-in-capture")
+def _(place):
+    """The graph has the program's nodes: two memsets, and the one event that is recorded outside the capture's order."""
+    plain = captured_alike(place, "events")
+    equal([plain.count(f"nodes {count}\n") for count in (1, 2, 3, 4)], [0, 1, 1, 0], "captures of so many nodes")
+    equal(plain.count("cuEventQuery 907\n"), 2, "queries of a captured event")
+
+
+@test("failure-36-questions-in-capture")
+def _(place):
+    """Asked with --attribute, of a stream that may be captured: whether it is, and nothing else while it is."""
+    plain = captured_alike(place, "questions")
+    equal(plain.count("nodes 1\n"), 3, "captures")
+    plain_calls = journal_of(place, "captures", "questions", shim=False)[1]
+    output, calls = journal_of(place, "captures", "questions", environment={"SLIPSTREAM_ATTRIBUTE": "on"})
+    equal(output, plain, "output with --attribute")
+    captured, asked, allowed = None, 0, ASKED | {"cuStreamIsCapturing", "cuThreadExchangeStreamCaptureMode", "cuStreamQuery"}
+    equal(sorted_names(calls, allowed), sorted_names(plain_calls, allowed), "calls with --attribute")
+    for name, line in calls:
+        stream = re.search(r"hStream=(\w+)", line)
+        if name == "cuStreamBeginCapture_v2":
+            captured = stream.group(1)
+        elif name == "cuStreamEndCapture":
+            captured = None
+        elif name == "cuStreamQuery":
+            assert stream.group(1) != captured, line
+            asked += captured is not None
+    assert asked >= 3, f"{asked} streams were asked while another was captured"
+
+
+@test("failure-41-registered-twice")
+def _(place):
+    """Statuses are the driver's, and the first registration stays in force."""
+    plain = journal_of(place, "registered", "twice", shim=False)[0]
+    equal((plain.count("cuMemHostRegister 712\n"), plain.count("cuMemHostUnregister 713\n"), plain.count("bytes 1\n")), (3, 1, 3), "refusals and copies")
+    equal(journal_of(place, "registered", "twice")[0], plain, "output")
+    counts(place.process(), cuMemHostRegister_v2=5, cuMemHostUnregister=4)
+
+
+@test("failure-43-copy-across-registered-memory")
+def _(place):
+    """One that begins in a registered range and ends outside is the driver's to refuse (1), each other one arrives."""
+    plain = journal_of(place, "registered", "across", shim=False)[0]
+    equal((plain.count("cuMemcpyHtoD 1\n"), plain.count("cuMemcpyHtoDAsync 1\n"), plain.count("bytes 1\n"), plain.count("bytes 0\n")),
+          (1, 1, 3, 1), "refusals and copies")
+    equal(journal_of(place, "registered", "across")[0], plain, "output")
+    counts(place.process(), cuMemcpyHtoD_v2=4, cuMemcpyHtoDAsync_v2=4, cuMemcpyDtoH_v2=4)
 
 
 @test("failure-37-per-thread-names")

@@ -71,7 +71,16 @@ static void test_virtual(void)
 	CUdeviceptr range;
 	uint32_t value = 42, seen = 0;
 	size_t granule;
+	int is_supported;
 
+	/* Programs ask before they use it, and some end where it reads 0. */
+	for (CUdevice device = 0; device < 2; device++) {
+		is_supported = 0;
+		OK(cuDeviceGetAttribute(&is_supported,
+					CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
+					device));
+		EXPECT(is_supported == 1);
+	}
 	OK(cuMemGetAllocationGranularity(&granule, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
 	OK(cuMemAddressReserve(&range, 2 * granule, 0, 0, 0));
 	OK(cuMemCreate(&handle, granule, &properties, 0));

@@ -51,6 +51,54 @@ static void test_interior_pointers(void **state)
 	assert_int_equal(kind_at(0x30000), MEMORY_NONE);
 }
 
+/* The driver took it, so the first one ended out of our sight: the second says what is there now. */
+static void test_registered_twice(void **state)
+{
+	struct call free_call = world_call(FUNCTION_cuMemFree_v2, NULL);
+	struct emit_allocation found[4];
+
+	state_host_registered(&call, (void *)0x20000, 0x1000);
+	state_host_registered(&call, (void *)0x20000, 0x2000);
+	assert_int_equal(kind_at(0x21800), MEMORY_REGISTERED);
+	assert_int_equal(state_open_allocations(0, found, 4), 1);
+	assert_int_equal(found[0].bytes, 0x2000);
+	/* One that lies over the end of another, too. */
+	state_host_registered(&call, (void *)0x21000, 0x2000);
+	assert_int_equal(kind_at(0x20800), MEMORY_NONE);
+	assert_int_equal(kind_at(0x22800), MEMORY_REGISTERED);
+	assert_int_equal(state_open_allocations(0, found, 4), 1);
+	state_before(&free_call);
+	state_freeing(&free_call, 0x21000);
+	assert_int_equal(free_call.bytes, 0x2000);
+	assert_int_equal(kind_at(0x22800), MEMORY_NONE);
+	assert_int_equal(state_open_allocations(0, found, 4), 0);
+}
+
+/* The kind is that of the first byte, as for the driver; what follows is its to refuse. */
+static void test_copy_across_registered(void **state)
+{
+	static const struct {
+		uint64_t source;
+		enum memory_kind kind;
+	} copies[] = {
+		{0x1f800, MEMORY_PAGEABLE},
+		{0x20000, MEMORY_REGISTERED},
+		{0x20800, MEMORY_REGISTERED},
+		{0x21000, MEMORY_PAGEABLE},
+	};
+
+	state_host_registered(&call, (void *)0x20000, 0x1000);
+	for (size_t i = 0; i < sizeof(copies) / sizeof(copies[0]); i++) {
+		struct call copy = world_call(FUNCTION_cuMemcpyHtoD_v2, NULL);
+
+		copy.source = copies[i].source;
+		copy.bytes = 0x1000;
+		copy.flags = CALL_SOURCE_HOST;
+		state_before(&copy);
+		assert_int_equal(copy.source_kind, copies[i].kind);
+	}
+}
+
 static void test_operands(void **state)
 {
 	struct call copy = world_call(FUNCTION_cuMemcpyHtoDAsync_v2, STREAM(1));
@@ -265,6 +313,8 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup(test_##name, begin)
 	const struct CMUnitTest tests[] = {
 		TEST(interior_pointers),
+		TEST(registered_twice),
+		TEST(copy_across_registered),
 		TEST(operands),
 		TEST(address_given_again_during_free),
 		TEST(refused_free),
