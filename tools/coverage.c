@@ -10,6 +10,7 @@
 
 #include "memory.h"
 #include "report.h"
+#include "sum.h"
 
 /* Private tables that every CUDA runtime asks for at its start: listed as a blind spot, but no
  * reason for doubt. */
@@ -144,9 +145,7 @@ void coverage_find_reasons(struct report *report)
 					      process->file->header->pid));
 	}
 	for (size_t i = 0; i < report->process_count; i++)
-		if (__builtin_add_overflow(dropped, report->processes[i].file->header->dropped,
-					   &dropped))
-			dropped = UINT64_MAX;
+		sum_add(&dropped, report->processes[i].file->header->dropped);
 	if (dropped)
 		report_text_list_add(&report->reasons,
 				     memory_format("%" PRIu64 " record%s could not be written",

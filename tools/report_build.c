@@ -17,14 +17,7 @@
 #include "report_order.h"
 #include "report_sites.h"
 #include "report_trace.h"
-
-/* ---- sums that a hostile file must not wrap ---- */
-
-static void add(uint64_t *sum, uint64_t more)
-{
-	if (__builtin_add_overflow(*sum, more, sum))
-		*sum = UINT64_MAX;
-}
+#include "sum.h"
 
 static void raise_to(uint64_t *value, uint64_t other)
 {
@@ -53,7 +46,7 @@ static void add_functions(struct report *report, struct report_process *process)
 				length = counters->functions;
 			}
 			for (uint32_t k = 0; k < counters->functions; k++)
-				add(&calls[k], counters->count[k]);
+				sum_add(&calls[k], counters->count[k]);
 		}
 
 	for (size_t i = 0; i < file->functions.count; i++) {
@@ -69,11 +62,11 @@ static void add_functions(struct report *report, struct report_process *process)
 						   report_function_identity);
 		function->wrapped &= key.wrapped;
 		function->in_driver |= !!(record->flags & RECORD_FUNCTION_IN_DRIVER);
-		add(&function->calls, count);
-		add(&function->handed_out, record->handed_out);
-		add(&process->calls, count);
+		sum_add(&function->calls, count);
+		sum_add(&function->handed_out, record->handed_out);
+		sum_add(&process->calls, count);
 		if (!key.wrapped)
-			add(&process->unwrapped, count);
+			sum_add(&process->unwrapped, count);
 	}
 	free(calls);
 }
@@ -126,48 +119,48 @@ static void add_wait(struct report *report, struct report_process *process,
 	key = sync_key(file, wait);
 	sync = report_list_find_or_add(&report->syncs, &key, sizeof(key), report_sync_identity);
 	sync->own_cost |= is_own_cost(file, wait);
-	add(&sync->count, wait->count);
-	add(&sync->blocked_ns, wait->blocked_ns);
+	sum_add(&sync->count, wait->count);
+	sum_add(&sync->blocked_ns, wait->blocked_ns);
 	raise_to(&sync->blocked_max, wait->blocked_max);
-	add(&sync->call_ns, wait->call_ns);
-	add(&sync->bytes, wait->bytes);
+	sum_add(&sync->call_ns, wait->call_ns);
+	sum_add(&sync->bytes, wait->bytes);
 	if (wait->idle_basis < ARRAY_SIZE(sync->idle_count))
-		add(&sync->idle_count[wait->idle_basis], wait->count);
+		sum_add(&sync->idle_count[wait->idle_basis], wait->count);
 	if (key.class == WAIT_IMPLICIT && key.allowed) {
-		add(&report->allowed_ns, wait->blocked_ns);
+		sum_add(&report->allowed_ns, wait->blocked_ns);
 	} else if (key.class == WAIT_IMPLICIT) {
-		add(&process->implicit_ns, wait->blocked_ns);
-		add(&report->implicit_ns, wait->blocked_ns);
+		sum_add(&process->implicit_ns, wait->blocked_ns);
+		sum_add(&report->implicit_ns, wait->blocked_ns);
 		if (sync->own_cost)
-			add(&report->own_cost_ns, wait->blocked_ns);
+			sum_add(&report->own_cost_ns, wait->blocked_ns);
 	} else if (key.class == WAIT_EXPLICIT) {
-		add(&report->explicit_ns, wait->blocked_ns);
+		sum_add(&report->explicit_ns, wait->blocked_ns);
 	}
 
 	use = report_list_find_or_add(
 		&sync->uses, &(struct report_use){.site = report_site_of(report, file, wait->site)},
 		sizeof(*use), report_use_identity);
-	add(&use->count, wait->count);
-	add(&use->blocked_ns, wait->blocked_ns);
+	sum_add(&use->count, wait->count);
+	sum_add(&use->blocked_ns, wait->blocked_ns);
 	raise_to(&use->blocked_max, wait->blocked_max);
-	add(&use->bytes, wait->bytes);
+	sum_add(&use->bytes, wait->bytes);
 
 	memory = report_list_find_or_add(
 		&sync->memory,
 		&(struct report_memory){.source = wait->source_kind,
 					.destination = wait->destination_kind},
 		sizeof(*memory), report_memory_identity);
-	add(&memory->count, wait->count);
-	add(&memory->blocked_ns, wait->blocked_ns);
-	add(&memory->bytes, wait->bytes);
+	sum_add(&memory->count, wait->count);
+	sum_add(&memory->blocked_ns, wait->blocked_ns);
+	sum_add(&memory->bytes, wait->bytes);
 
 	if (region_name) {
 		struct report_named *named = report_list_find_or_add(
 			&sync->regions, &(struct report_named){.name = region_name}, sizeof(*named),
 			report_named_identity);
 
-		add(&named->count, wait->count);
-		add(&named->blocked_ns, wait->blocked_ns);
+		sum_add(&named->count, wait->count);
+		sum_add(&named->blocked_ns, wait->blocked_ns);
 	}
 }
 
@@ -199,8 +192,8 @@ static void add_waited_for(struct report *report, const struct record_file *file
 		.name = record_string_text(file, candidate->name),
 	};
 	waited = report_list_find_or_add(&sync->waited, &key, sizeof(key), report_waited_identity);
-	add(&waited->count, record->count);
-	add(&waited->blocked_ns, record->blocked_ns);
+	sum_add(&waited->count, record->count);
+	sum_add(&waited->blocked_ns, record->blocked_ns);
 }
 
 static void add_process(struct report *report, struct report_process *process, uint64_t now_ns,
@@ -245,11 +238,11 @@ static void add_process(struct report *report, struct report_process *process, u
 		key.text = key.text ? key.text : "";
 		note = report_list_find_or_add(&report->notes, &key, sizeof(key),
 					       report_note_identity);
-		add(&note->count, record->count);
+		sum_add(&note->count, record->count);
 	}
 
-	add(&report->calls, process->calls);
-	add(&report->unwrapped, process->unwrapped);
+	sum_add(&report->calls, process->calls);
+	sum_add(&report->unwrapped, process->unwrapped);
 }
 
 /* Wall: from the first start to the last end of the processes that called the driver (of all, if

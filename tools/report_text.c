@@ -9,6 +9,7 @@
 #include "memory.h"
 #include "report_lines.h"
 #include "report_trace.h"
+#include "sum.h"
 #include "text.h"
 
 #define SITES_SHOWN  3 /* call sites of one entry, unless there is no limit */
@@ -391,8 +392,8 @@ static uint64_t count_calls(const struct report *report, const struct part *part
 	for (size_t i = 0; i < report->syncs.count; i++) {
 		const struct report_sync *sync = report->syncs.items[i];
 
-		if (is_in(sync, part) && __builtin_add_overflow(count, sync->count, &count))
-			count = UINT64_MAX;
+		if (is_in(sync, part))
+			sum_add(&count, sync->count);
 	}
 	return count;
 }

@@ -10,6 +10,7 @@
 #include "memory.h"
 #include "report_lines.h"
 #include "report_order.h"
+#include "sum.h"
 #include "text.h"
 
 #define KINDS_SHOWN 3 /* rules under one place */
@@ -75,19 +76,13 @@ static int rank_places(const void *left, const void *right, void *by)
 	return order_places(a->cell, b->cell, *(enum report_by *)by);
 }
 
-static void add(uint64_t *sum, uint64_t more)
-{
-	if (__builtin_add_overflow(*sum, more, sum))
-		*sum = UINT64_MAX;
-}
-
 static void fold_in(struct place *into, const struct place *from)
 {
-	add(&into->count, from->count);
-	add(&into->blocked_ns, from->blocked_ns);
-	add(&into->implicit_ns, from->implicit_ns);
-	add(&into->allowed_ns, from->allowed_ns);
-	add(&into->explicit_ns, from->explicit_ns);
+	sum_add(&into->count, from->count);
+	sum_add(&into->blocked_ns, from->blocked_ns);
+	sum_add(&into->implicit_ns, from->implicit_ns);
+	sum_add(&into->allowed_ns, from->allowed_ns);
+	sum_add(&into->explicit_ns, from->explicit_ns);
 	if (from->blocked_max > into->blocked_max)
 		into->blocked_max = from->blocked_max;
 }
@@ -181,8 +176,8 @@ static struct report_list kinds_at(const struct report_trace *trace, const struc
 			continue;
 		key.count = key.blocked_ns = 0;
 		kind = report_list_find_or_add(&kinds, &key, sizeof(key), order_kinds);
-		add(&kind->count, cells[i].count);
-		add(&kind->blocked_ns, cells[i].blocked_ns);
+		sum_add(&kind->count, cells[i].count);
+		sum_add(&kind->blocked_ns, cells[i].blocked_ns);
 	}
 	report_list_sort(&kinds, rank_kinds);
 	return kinds;

@@ -15,6 +15,8 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
+#include "sum.h"
+
 /* A label of assembly code has no size; further off it is only the nearest symbol before, which in
  * a stripped file means nothing. */
 #define LABEL_REACH 4096
@@ -87,12 +89,11 @@ static void offer(struct symbol_place *const *places, size_t count, struct searc
 		  const struct candidate *candidate)
 {
 	size_t i = symbol_place_index(places, count, candidate->start);
-	uint64_t end;
+	uint64_t end = candidate->start;
 
 	if (i == count)
 		return;
-	if (__builtin_add_overflow(candidate->start, candidate->size, &end))
-		end = UINT64_MAX;
+	sum_add(&end, candidate->size);
 	if (end > searches[i].covered_to)
 		searches[i].covered_to = end;
 	if (!candidate->size && is_better(candidate, &searches[i].label))

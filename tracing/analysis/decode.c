@@ -10,6 +10,7 @@
 #include <inttypes.h>
 
 #include "memory.h"
+#include "sum.h"
 #include "tracing/analysis/table.h"
 #include "tracing/event_table.h"
 
@@ -426,12 +427,6 @@ static int take_event(struct decoder *decoder, const bt_message *message, struct
 	return 1;
 }
 
-static void add_lost(uint64_t *sum, uint64_t more)
-{
-	if (__builtin_add_overflow(*sum, more, sum))
-		*sum = UINT64_MAX;
-}
-
 /* Where the tracer does not say how many, it was one at least. */
 static void take_discarded_events(struct decoder *decoder, const bt_message *message)
 {
@@ -440,8 +435,8 @@ static void take_discarded_events(struct decoder *decoder, const bt_message *mes
 	uint64_t count = 1;
 
 	(void)bt_message_discarded_events_get_count(message, &count);
-	add_lost(&decoder->account.discarded, count);
-	add_lost(&stream->origin->lost, count);
+	sum_add(&decoder->account.discarded, count);
+	sum_add(&stream->origin->lost, count);
 }
 
 static void take_discarded_packets(struct decoder *decoder, const bt_message *message)
@@ -449,7 +444,7 @@ static void take_discarded_packets(struct decoder *decoder, const bt_message *me
 	uint64_t count = 1;
 
 	(void)bt_message_discarded_packets_get_count(message, &count);
-	add_lost(&decoder->account.discarded_packets, count);
+	sum_add(&decoder->account.discarded_packets, count);
 }
 
 int decoder_take(struct decoder *decoder, const bt_message *message, struct decoded *ret_event,

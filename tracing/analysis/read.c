@@ -6,6 +6,7 @@
 #include "tracing/analysis/read.h"
 
 #include "memory.h"
+#include "sum.h"
 #include "tracing/analysis/table.h"
 
 /* What the origins of one identity have in common. */
@@ -152,12 +153,6 @@ int reader_take(struct reader *reader, const bt_message *message, struct analysi
 
 /* ---- the end ---- */
 
-static void add_lost(uint64_t *sum, uint64_t more)
-{
-	if (__builtin_add_overflow(*sum, more, sum))
-		*sum = UINT64_MAX;
-}
-
 /* Of a trace of one process, the loss is that process's. */
 static void tell_processes(struct reader *reader, const struct decoder_account *account)
 {
@@ -195,8 +190,8 @@ void reader_describe(struct reader *reader, struct analysis_end *end)
 	for (size_t i = 0; i < reader->account_count; i++) {
 		const struct decoder_account *account = reader->accounts[i];
 
-		add_lost(&end->discarded, account->discarded);
-		add_lost(&end->discarded_packets, account->discarded_packets);
+		sum_add(&end->discarded, account->discarded);
+		sum_add(&end->discarded_packets, account->discarded_packets);
 		tell_processes(reader, account);
 		for (size_t k = 0; k < account->note_count; k++)
 			if (!has_note(reader, count, account->notes[k]))

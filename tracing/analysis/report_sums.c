@@ -5,6 +5,8 @@
  */
 #include "tracing/analysis/report_sums.h"
 
+#include "sum.h"
+
 void sums_init(struct sums *sums)
 {
 	*sums = (struct sums){
@@ -19,21 +21,15 @@ void sums_done(struct sums *sums)
 	table_done(&sums->by_thread);
 }
 
-static void add(uint64_t *sum, uint64_t more)
-{
-	if (__builtin_add_overflow(*sum, more, sum))
-		*sum = UINT64_MAX;
-}
-
 static void add_wait(struct sum *sum, const struct trace_wait *wait, int64_t ns)
 {
 	if (!sum->count)
 		sum->first_ns = ns;
 	sum->last_ns = ns;
 	sum->count++;
-	add(&sum->blocked_ns, wait->blocked_ns);
-	add(&sum->call_ns, wait->call_ns);
-	add(&sum->bytes, wait->bytes);
+	sum_add(&sum->blocked_ns, wait->blocked_ns);
+	sum_add(&sum->call_ns, wait->call_ns);
+	sum_add(&sum->bytes, wait->bytes);
 	if (wait->blocked_ns > sum->blocked_max)
 		sum->blocked_max = wait->blocked_ns;
 }
@@ -65,10 +61,10 @@ void sum_merge(struct sum *into, const struct sum *from)
 		into->first_ns = from->first_ns;
 	if (!into->count || from->last_ns > into->last_ns)
 		into->last_ns = from->last_ns;
-	add(&into->count, from->count);
-	add(&into->blocked_ns, from->blocked_ns);
-	add(&into->call_ns, from->call_ns);
-	add(&into->bytes, from->bytes);
+	sum_add(&into->count, from->count);
+	sum_add(&into->blocked_ns, from->blocked_ns);
+	sum_add(&into->call_ns, from->call_ns);
+	sum_add(&into->bytes, from->bytes);
 	if (from->blocked_max > into->blocked_max)
 		into->blocked_max = from->blocked_max;
 }
