@@ -7,6 +7,7 @@
 
 #include "memory.h"
 #include "record_read.h"
+#include "tracing/analysis/hex.h"
 #include "tracing/analysis/report_sums.h"
 
 struct image {
@@ -154,11 +155,6 @@ static bool add_rule(void *context, const void *definition)
 	record->class = from->class;
 	record->flags = from->flags;
 	return true;
-}
-
-static int hex_digit(char c)
-{
-	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
 static bool add_module(void *context, const void *definition)

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 
 #include "memory.h"
+#include "tracing/analysis/hex.h"
 #include "tracing/event_table.h"
 
 #define NS_PER_SECOND UINT64_C(1000000000)
@@ -102,13 +103,6 @@ static char *take_word(struct text_parser *parser, const char *ends, char *ret_e
 	parser->at = word + length + (word[length] != '\0');
 	word[length] = '\0';
 	return word;
-}
-
-static int hex_digit(char c)
-{
-	return isdigit((unsigned char)c)    ? c - '0'
-	       : isxdigit((unsigned char)c) ? (c | 0x20) - 'a' + 10
-					    : -1;
 }
 
 /* Behind the backslash; a NUL byte cannot be in a string of a trace. */

@@ -10,6 +10,7 @@
 #include "memory.h"
 #include "symbolize.h"
 #include "text.h"
+#include "tracing/analysis/hex.h"
 #include "tracing/analysis/table.h"
 
 #define BUILD_ID_MAX 64
@@ -150,15 +151,6 @@ struct site *sites_find(struct sites *sites, const struct model *model, uint32_t
 }
 
 /* ---- names and lines ---- */
-
-static int hex_digit(char character)
-{
-	if (character >= '0' && character <= '9')
-		return character - '0';
-	if (character >= 'a' && character <= 'f')
-		return character - 'a' + 10;
-	return -1;
-}
 
 /* The bytes of a build id; 0: it is none. */
 static size_t build_id_bytes(const char *text, uint8_t bytes[BUILD_ID_MAX])
