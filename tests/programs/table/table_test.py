@@ -6,7 +6,8 @@
 
 The program puts the judged call alone into a region, and only findings in that region count. A cell that waits must give exactly
 one finding of its rule, of at least half the kernel, that names the kernel and its stream as what was waited for. A cell that does
-not wait must give no implicit finding (but for the call's own cost, pinning for one).
+not wait must give no implicit finding but for the call's own cost (pinning for one), which is at most what the call takes on an idle
+device, give or take half the kernel.
 
 With --calibrate a table is measured first and loaded, and only the cells that wait are run: each must have taken its idle cost from
 that table, so that what `calibrate` writes and what the shim looks up is the same.
@@ -29,7 +30,7 @@ STREAMS = ("null", "blocking", "non-blocking")
 KIND = {"null": "legacy", "blocking": "blocking", "non-blocking": "non-blocking"}
 # Its own cost is as large as its wait, so that with a table measured at a busy moment it need not stand out.
 NOT_CALIBRATED = {"htod-async-pageable-16m"}
-# Rules that say what a call itself costs, not what it waits for: they may appear in any cell.
+# Rules that say what a call itself costs, not what it waits for: they may appear in any cell, with what the call costs.
 OWN_COST = {
     "stack-resize", "stream-create", "teardown", "pinning", "registering", "device-alloc", "module-load", "lazy-load", "function-load", "context-create", "driver-lock",
 }
@@ -73,14 +74,22 @@ CELLS = {
 }
 
 
-def judge(report, cell, stream, excess_ns, calibrated):
-    """What is wrong with the report of one cell, as lines; none if it is right. `excess_ns`: what the program saw the call take over idle."""
+def judge(report, cell, stream, busy_ns, idle_ns, calibrated):
+    """What is wrong with the report of one cell, as lines; none if it is right. The times: what the program saw the call take."""
     function, rule, waits = CELLS[cell]
+    excess_ns = busy_ns - idle_ns
     found = []
     for sync in report["syncs"]:
-        if sync["function"] != function or sync["class"] != "implicit" or sync["rule"] in OWN_COST:
+        if sync["function"] != function or sync["class"] != "implicit":
             continue
-        found += [(sync, region["count"], region["blocked_ns"]) for region in sync["regions"] if region["name"] == "cell"]
+        in_cell = [(sync, region["count"], region["blocked_ns"]) for region in sync["regions"] if region["name"] == "cell"]
+        if sync["rule"] not in OWN_COST:
+            found += in_cell
+            continue
+        for _, count, blocked in in_cell:
+            if count and (blocked >= idle_ns + KERNEL_NS // 2 or blocked > busy_ns + 20_000):
+                return [f"{sync['rule']} x{count} {blocked / 1000:.0f} us is no cost of a call that took {busy_ns / 1000:.0f} us, idle "
+                        f"{idle_ns / 1000:.0f} us"]
     text = "; ".join(f"{sync['rule']} x{count} {blocked / 1000:.0f} us" for sync, count, blocked in found) or "nothing"
     if stream not in waits:
         # What took longer for other reasons (pages of a staging buffer, a busy machine) may be told as what it took, no more.
@@ -143,7 +152,7 @@ def run_once(options, cell, stream):
         except (OSError, ValueError) as error:
             return [f"no report: {error}"], done.stdout.strip()
         busy, idle = (int(one) for one in done.stdout.split())
-        return judge(report, cell, stream, (busy - idle) * 1000, options.calibration), done.stdout.strip()
+        return judge(report, cell, stream, busy * 1000, idle * 1000, options.calibration), done.stdout.strip()
 
 
 def main():
