@@ -133,7 +133,7 @@ int main(int argc, char **argv)
 {
 	struct analysis_end end = {0};
 	struct text_parser *parser;
-	struct model *model = model_new();
+	struct model *model;
 	struct text_line line;
 	char *text = NULL;
 	int status = 0, found = 0;
@@ -141,9 +141,18 @@ int main(int argc, char **argv)
 
 	if (!file)
 		return fail(memory_copy("usage: draw TRACE NAME=FILE... [savings]"));
-	for (int i = 2; i < argc; i++)
-		if (add_argument(argv[i]))
-			return 1;
+	model = model_new();
+	for (int i = 2; i < argc && !status; i++)
+		status = add_argument(argv[i]);
+	if (status) {
+		/* The last one was not made. */
+		for (size_t i = 0; i < consumer_count; i++)
+			if (consumers[i].ops)
+				consumers[i].ops->free(consumers[i].state);
+		(void)fclose(file);
+		model_free(model);
+		return status;
+	}
 	parser = text_parser_new(argv[1], file);
 	while (!status && (found = text_parser_next(parser, &line, &text)) > 0)
 		status = take(model, &line, &end);
