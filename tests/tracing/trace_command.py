@@ -72,15 +72,24 @@ class Command(Traced):
         self.assertEqual(ranks, {3})
 
     def test_what_the_program_finds(self):
-        """Besides the settings of the library: LTTNG_HOME, by which LTTng 2.13 finds its daemon, and nothing else."""
+        """Besides the settings of the library: LTTNG_HOME, by which LTTng 2.13 finds its daemon, how long to wait for it, and nothing else."""
         kept = {"LTTNG_UST_DEBUG", "PATH", "TMPDIR"}
         result = self.trace(program="/usr/bin/env", steps=[])
         found = dict(line.split("=", 1) for line in result.stdout.splitlines() if "=" in line)
         added = set(found) - set(self.environment) - kept
-        self.assertLessEqual(added, {"LTTNG_HOME", "LTTNG_UST_APP_PATH", "SLIPSTREAM_OUT", "SLIPSTREAM_LTTNG", "LD_PRELOAD", "_",
-                                     "LD_LIBRARY_PATH"})
+        self.assertLessEqual(added, {"LTTNG_HOME", "LTTNG_UST_APP_PATH", "LTTNG_UST_REGISTER_TIMEOUT", "SLIPSTREAM_OUT", "SLIPSTREAM_LTTNG",
+                                     "LD_PRELOAD", "_", "LD_LIBRARY_PATH"})
         self.assertEqual(found["SLIPSTREAM_OUT"], self.path("trace/records"))
         self.assertEqual(os.path.basename(found["SLIPSTREAM_LTTNG"]), "libslipstream-lttng.so")
+
+    def test_processes_wait_for_the_daemon(self):
+        """It takes them one after the other: LTTng's own three seconds are over before the last of many, which would be missing in silence."""
+        name = "LTTNG_UST_REGISTER_TIMEOUT"
+        self.environment.pop(name, None)
+        for number, (options, environment, wanted) in enumerate((((), {}, "30000"), (("--timeout", "7"), {}, "7000"), ((), {name: "123"}, "123"))):
+            self.folder = self.path(f"trace-{number}")
+            result = self.trace(*options, program="/usr/bin/env", steps=[], environment=environment)
+            self.assertIn(f"{name}={wanted}", result.stdout.splitlines())
 
     def test_an_empty_trace_is_told(self):
         result = self.trace(environment={"SLIPSTREAM_LTTNG": own_libc()})

@@ -31,11 +31,12 @@
 #include "session.h"
 #include "tracing_parts.h"
 
-#define SNAPSHOTS_MAX  16  /* that the daemon saves of its own accord: a disk has an end */
-#define SETTLE_MS      300 /* a snapshot that an event asks for begins within that time */
-#define EMPTY_BYTES    UINT64_C(12288) /* of a stream: a page or two are there without an event */
-#define READER_NS      UINT64_C(5000000000) /* that a live reader has for the rest */
-#define READER_STEP_US 50000
+#define SNAPSHOTS_MAX    16  /* that the daemon saves of its own accord: a disk has an end */
+#define SETTLE_MS        300 /* a snapshot that an event asks for begins within that time */
+#define REGISTER_TIMEOUT "LTTNG_UST_REGISTER_TIMEOUT"
+#define EMPTY_BYTES      UINT64_C(12288) /* of a stream: a page or two are there without an event */
+#define READER_NS        UINT64_C(5000000000) /* that a live reader has for the rest */
+#define READER_STEP_US   50000
 
 struct tracer {
 	struct trace_options options;
@@ -180,7 +181,7 @@ static void set_variable(const char *name, const char *value)
 /* What the program finds: where its events and its record file go. */
 static void export(struct tracer *tracer)
 {
-	_cleanup_free_ char *socket_folder = NULL, *address = NULL;
+	_cleanup_free_ char *socket_folder = NULL, *address = NULL, *patience = NULL;
 	unsigned int major = 0, minor = 0;
 
 	set_variable("SLIPSTREAM_OUT", tracer->records);
@@ -188,6 +189,13 @@ static void export(struct tracer *tracer)
 	if (!tracer->home)
 		return;
 	set_variable("LTTNG_HOME", tracer->home);
+	/*
+	 * Processes register one after the other. One of many that gives up after LTTng's three
+	 * seconds is in no trace, and nobody would say so.
+	 */
+	patience = memory_format("%u", 1000U * (unsigned int)tracer->options.timeout_s);
+	if (!getenv(REGISTER_TIMEOUT))
+		set_variable(REGISTER_TIMEOUT, patience);
 	if (tracer->parts.sessiond_version)
 		(void)sscanf(tracer->parts.sessiond_version, "%u.%u", &major, &minor);
 	if (major * 1000 + minor >= 2014) {
