@@ -6,6 +6,7 @@ on the simulated driver go through the suite, and one that notices the shim is f
     check_suite.py BUILD
 """
 import copy
+import hashlib
 import json
 import os
 import subprocess
@@ -14,6 +15,7 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
+from machine import built_from  # noqa: E402
 from program_checks import CHECKS, marked_line  # noqa: E402
 
 SCRIPT = os.path.join(HERE, "pytorch_mix.py")
@@ -75,7 +77,8 @@ def check_section():
         "inconclusive": True, "reasons": ["an unknown export table was handed out: 21318c60", "other"],
     }
     results = {
-        "machine": {"date": "1970-01-01", "gpu": "a GPU", "driver": "1.2", "versions": {"Python": "3.12.3"}}, "programs": [row],
+        "machine": {"date": "1970-01-01", "gpu": "a GPU", "driver": "1.2", "versions": {"Python": "3.12.3"}, "slipstream": "slipstream 1",
+                    "commit": "0123456789ab and changes", "library": "fedcba9876543210"}, "programs": [row],
         "counts": {"passed": 1, "failed": 2, "skipped": 3}, "table": {"summary": "81 passed, 0 failed"},
         "calibrate": {"seconds": 14.0, "differences": [], "compared": True, "facts": ["null-flags 0"]},
         "overhead": {"paired": {"launch_null": {"raw_ns": 3000.0, "added_ns": 40.0, "low_ns": 35.0, "high_ns": 45.0, "added_percent": 1.33,
@@ -90,13 +93,21 @@ def check_section():
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done
     for text in (
-        "## 1970-01-01: a GPU, driver 1.2", "1 passed, 2 failed, 3 skipped",
+        "## 1970-01-01: a GPU, driver 1.2", " slipstream 1, commit 0123456789ab and changes, libslipstream.so sha256 fedcba9876543210.\n", "1 passed, 2 failed, 3 skipped",
         "| some program | yes | 7 | different (8; own 3) | 3 (1) | d2h | 1.2 | 2.00 | 2.10 | +5.0 % | 0.30 | cuNew |", "- some program: something is missing",
         "could not pass): some program (an unknown export table was handed out: 21318c60; other).", "counts: cuInit: kernel 2, shim 1", "counted only (2 of 682): cuNew, cuOther.", "Python 3.12.3, call sites with Python frames: some program 2 of 4.",
         "81 passed, 0 failed", "against the committed table: no difference", "null-flags = 0",
         "| launch_null | 3000.0 | +40.00 | +35.00 to +45.00 | +1.33 | 1 % |", "Over the limit: paired launch_null.",
     ):
         assert text in done.stdout, (text, done.stdout)
+
+
+def check_commit():
+    """Of a pack, which has no git: what pack.sh wrote."""
+    with tempfile.TemporaryDirectory() as folder:
+        with open(os.path.join(folder, "commit"), "w", encoding="utf-8") as file:
+            file.write("0123456789ab and changes\n")
+        assert built_from(folder) == "0123456789ab and changes"
 
 
 def check_run(build):
@@ -115,6 +126,8 @@ def check_run(build):
     assert "\nFAIL  noticing: with the shim: status 0, other output" in done.stdout, done.stdout
     assert "\nskip  failing: does not run without the shim" in done.stdout, done.stdout
     assert results["off"] == {"same_output": True}, results["off"]
+    with open(os.path.join(build, "shim", "libslipstream.so"), "rb") as file:
+        assert results["machine"]["library"] == hashlib.sha256(file.read()).hexdigest()[:16], results["machine"]
     assert results["counts"]["failed"] == 1, done.stdout
     rows = {row["program"]: row for row in results["programs"]}
     assert set(rows) == {"demo", "forked children"}, done.stdout
@@ -132,4 +145,5 @@ if __name__ == "__main__":
     check_pytorch()
     check_forking()
     check_section()
+    check_commit()
     check_run(os.path.abspath(sys.argv[1]))

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What the GPU suite ran on: machine, driver and versions of everything that took part; used by run_all.py."""
 import datetime
+import hashlib
 import importlib.metadata
 import os
 import platform
@@ -42,6 +43,27 @@ def versions():
     return found
 
 
+def built_from(build):
+    """The commit, as pack.sh wrote it or as git has it, "and changes" where files differ from it; "" where nobody knows."""
+    try:
+        with open(os.path.join(build, "commit"), encoding="utf-8") as file:
+            return file.read().strip()
+    except OSError:
+        pass
+    source = os.path.dirname(os.path.abspath(__file__))
+    commit = output("git", "-C", source, "rev-parse", "--short=12", "HEAD")
+    changed = commit and output("git", "-C", source, "status", "--porcelain", "--untracked-files=no")
+    return commit + (" and changes" if changed else "")
+
+
+def hash_of(path):
+    try:
+        with open(path, "rb") as file:
+            return hashlib.sha256(file.read()).hexdigest()[:16]
+    except OSError:
+        return ""
+
+
 def machine(build):
     gpu = output("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader").splitlines()
     return {
@@ -49,5 +71,7 @@ def machine(build):
         "gpus": len(gpu), "driver": gpu[0].split(",")[1].strip() if gpu and "," in gpu[0] else "",
         "cpu": field("/proc/cpuinfo", r"^model name\s*: (.*)$"), "cores": len(os.sched_getaffinity(0)), "kernel": platform.release(),
         "system": field("/etc/os-release", r'^PRETTY_NAME="?([^"\n]*)'), "versions": versions(), "python": sys.executable,
-        "slipstream": output(os.path.join(build, "tools", "slipstream"), "--version"),
+        "slipstream": output(os.path.join(build, "tools", "slipstream"), "--version"), "commit": built_from(build),
+        # Of the very file that was preloaded: two builds of one commit can differ.
+        "library": hash_of(os.path.join(build, "shim", "libslipstream.so")),
     }

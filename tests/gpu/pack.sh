@@ -20,4 +20,14 @@ rm -rf "${folder:?}/shim" "$folder/tools" "$folder/bpf" "$folder/tracing" "$fold
 		mkdir -p "$folder/$(dirname "$file")"
 		cp -a "$build/$file" "$folder/$file"
 	done
+# There is no git over there; the sections of RESULTS.md name what ran.
+python3 - "$(cd "$(dirname "$0")" && pwd)" >"$folder/commit" <<'PYTHON'
+import sys
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, sys.argv[1])
+from machine import built_from
+
+print(built_from("/nonexistent"))
+PYTHON
 du -sh "$folder"

@@ -19,7 +19,8 @@ def head(results):
     return [
         f"## {machine.get('date', 'no date')}: {machine.get('gpu') or 'no GPU'}, driver {machine.get('driver') or 'unknown'}", "",
         f"{machine.get('cpu', '')} ({machine.get('cores', '?')} cores in use), Linux {machine.get('kernel', '?')}, {machine.get('system', '?')}. "
-        f"{machine.get('slipstream', '')}", "", f"Versions: {versions}.", "",
+        f"{machine.get('slipstream', '')}, commit {machine.get('commit') or 'unknown'}, libslipstream.so sha256 "
+        f"{machine.get('library') or 'unknown'}.", "", f"Versions: {versions}.", "",
         f"Parts: {counts.get('passed', 0)} passed, {counts.get('failed', 0)} failed, {counts.get('skipped', 0)} skipped.", "",
     ]
 
