@@ -86,11 +86,16 @@ const struct report_function *coverage_counted_handout(const struct report *repo
 	return note->code == NOTE_UNWRAPPED_HANDED_OUT ? find_counted(report, note->text) : NULL;
 }
 
-const char *coverage_note_reason(uint32_t code, const char *text, bool is_counted)
+/* Why the note makes a verdict inconclusive, in words that go before its text; NULL: it does not. */
+static const char *reason_of(const struct report *report, const struct report_note *note)
 {
-	switch (code) {
+	const char *text = note->text;
+
+	switch (note->code) {
 	case NOTE_UNWRAPPED_HANDED_OUT:
-		return is_counted ? NULL : "a function without wrapper was handed out";
+		return coverage_counted_handout(report, note)
+			       ? NULL
+			       : "a function without wrapper was handed out";
 	case NOTE_EXPORT_TABLE:
 		return coverage_table_name(text) ? NULL : "an unknown export table was handed out";
 	case NOTE_SECOND_DRIVER:
@@ -110,8 +115,7 @@ static void find_in_notes(struct report *report)
 {
 	for (size_t i = 0; i < report->notes.count; i++) {
 		const struct report_note *note = report->notes.items[i];
-		const char *why = coverage_note_reason(note->code, note->text,
-						       find_counted(report, note->text) != NULL);
+		const char *why = reason_of(report, note);
 
 		if (why)
 			report_text_list_add(&report->reasons,

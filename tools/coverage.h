@@ -3,9 +3,6 @@
 #ifndef SLIPSTREAM_TOOLS_COVERAGE_H
 #define SLIPSTREAM_TOOLS_COVERAGE_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 struct report;
 struct report_function;
 struct report_note;
@@ -23,11 +20,5 @@ const char *coverage_table_name(const char *id);
  */
 const struct report_function *coverage_counted_handout(const struct report *report,
 						       const struct report_note *note);
-
-/*
- * Why a note (enum note_code) makes a verdict inconclusive, in words that go before its text; NULL: it
- * does not. `is_counted`: the text is the name of a function whose calls are counted.
- */
-const char *coverage_note_reason(uint32_t code, const char *text, bool is_counted);
 
 #endif
