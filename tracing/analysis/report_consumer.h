@@ -25,8 +25,9 @@ struct report_request {
 struct consumer report_consumer_new(const struct report_request *request);
 
 /*
- * The finished report that such a consumer would write, for others that say the same: with the reasons for doubt. Fails never;
- * without a process it is empty and says so. Looks into consumer and model as long as it lives; the caller ends it by report_free().
+ * The finished report that such a consumer would write, for others that say the same, its reasons for doubt above all. Never
+ * fails: without a process it is empty and says so. Looks into consumer and model as long as it lives; the caller ends it by
+ * report_free().
  */
 struct report *report_consumer_build(const struct consumer *consumer, const struct model *model,
 				     const struct analysis_end *end);
