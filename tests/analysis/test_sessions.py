@@ -112,10 +112,26 @@ class Sessions(Case):
         report = self.compare(trace.folder)
         self.assertEqual(len(report["processes"]), 2)
 
+    def wait_until_written(self, folder):
+        """The consumer daemon of a busy machine comes to the disk later than the program to its end."""
+        deadline = time.monotonic() + 30
+        while True:
+            sizes = {"metadata": 0, "streams": 0}
+            for path, _, names in os.walk(folder):
+                for name in names:
+                    kind = "metadata" if name == "metadata" else "streams" if not name.endswith(".idx") else None
+                    if kind:
+                        sizes[kind] += os.path.getsize(os.path.join(path, name))
+            if all(sizes.values()):
+                return
+            self.assertLess(time.monotonic(), deadline, "nothing of the trace on disk")
+            time.sleep(0.02)
+
     def test_unfinished_session(self):
         """Read while the session records: what has been written so far."""
         trace = self.daemon.session(channel=("--subbuf-size=16K", "--num-subbuf=8"))
         self.demo()
+        self.wait_until_written(trace.folder)
         report, result = self.report_json(trace.folder)
         self.assertEqual(result.stderr, "")
         self.assertGreater(report["trace"]["events"], 100)
