@@ -110,7 +110,8 @@ static int write_json(struct report *report, struct report_output *output, char 
 		return error;
 	object = report_json(report);
 	errno = 0;
-	failed = json_dumpf(object, file, JSON_INDENT(2) | JSON_SORT_KEYS) || putc('\n', file) < 0;
+	failed = json_dumpf(object, file, JSON_INDENT(2) | JSON_SORT_KEYS | JSON_ENSURE_ASCII) ||
+		 putc('\n', file) < 0;
 	json_decref(object);
 	return finish(file, failed, path, reterr_text);
 }

@@ -310,7 +310,7 @@ class Ways(Traced):
 
     def test_snapshot_at_the_end(self):
         result = self.trace("--snapshot", "8M", steps=["waits:30"])
-        self.assertEqual(result.stderr, "slipstream trace: 1 snapshot is in %s; each can be read by itself\n" % self.folder)
+        self.assertEqual(result.stderr, "slipstream trace: 1 snapshot is in %s; each that holds a dump of the definitions (one a second) can be read by itself\n" % self.folder)
         (snapshot,) = self.snapshots()
         trace = read_trace(snapshot)
         self.assertEqual(len(waits(trace)), self.counted())

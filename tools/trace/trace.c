@@ -398,8 +398,9 @@ static void say_place(const struct tracer *tracer)
 	else if (options->snapshot && !snapshots)
 		command_say("no snapshot was saved: no call blocked longer than asked for");
 	else if (options->snapshot)
-		command_say("%zu snapshot%s in %s; each can be read by itself", snapshots,
-			    snapshots == 1 ? " is" : "s are", tracer->folder);
+		command_say("%zu snapshot%s in %s; each that holds a dump of the definitions (one "
+			    "a second) can be read by itself",
+			    snapshots, snapshots == 1 ? " is" : "s are", tracer->folder);
 	else
 		command_say("the trace is in %s", tracer->folder);
 }

@@ -292,6 +292,22 @@ static void find_reasons(struct report *report, const struct model *model, const
 				      undefined == 1 ? " that waited is" : "s that waited are"));
 }
 
+/* A record file counts until a process is killed; a trace until somebody ends it. */
+static void doubt_ends(struct report *report)
+{
+	uint64_t endless = 0;
+
+	for (size_t i = 0; i < report->process_count; i++)
+		endless += !strcmp(report->processes[i].state, "gone");
+	if (endless)
+		report_text_list_add(
+			&report->reasons,
+			memory_format("%" PRIu64
+				      " process%s no end in the trace: calls are counted up "
+				      "to the last definitions, and later ones may be missing",
+				      endless, endless == 1 ? " has" : "es have"));
+}
+
 /* Whether a process that did not end still runs can be asked on its own host only. */
 static bool all_local(const struct model *model)
 {
@@ -335,6 +351,7 @@ static struct report *build(const struct report_consumer *consumer, const struct
 			add_process(report, model, (uint32_t)i, &parts[i]);
 	find_reasons(report, model, parts, end);
 	report_finish(report, all_local(model) ? process_now_ns() : 0, 0);
+	doubt_ends(report);
 	if (select->begin.is_set || select->end.is_set) {
 		int64_t first = consumer->window.begin_ns > end->begin_ns
 					? consumer->window.begin_ns
