@@ -164,27 +164,26 @@ static void asked(void)
 	EXPECT(again);
 }
 
-static void other_context(void)
+/* The stream is of another context than the one that is current when the pool wants to know of it. */
+static void elsewhere(bool on_legacy)
 {
 	CUcontext second;
 	CUstream stream;
 	unsigned char *block;
-	CUfunction first_gate = gate, first_spin = spin;
 
 	OK(cuDevicePrimaryCtxRetain(&second, 1));
 	OK(cuCtxSetCurrent(second));
 	load();
-	stream = new_stream(CU_STREAM_NON_BLOCKING);
-	close_gate(stream);
+	OK(cuMemAlloc(&slot, BYTES));
+	stream = on_legacy ? NULL : new_stream(CU_STREAM_NON_BLOCKING);
 	OK(cuCtxSetCurrent(context));
-	gate = first_gate;
-	spin = first_spin;
 	block = allocate(1);
 	OK(cuCtxSetCurrent(second));
-	OK(cuMemAlloc(&slot, BYTES));
+	close_gate(stream);
 	OK(cuMemcpyHtoDAsync(slot, block, BYTES, stream));
 	OK(cuCtxSetCurrent(context));
 	OK(cuMemFreeHost(block));
+	EXPECT(allocate(2) != block);
 	EXPECT(allocate(2) != block);
 	OK(cuCtxSynchronize());
 	EXPECT(allocate(2) != block);
@@ -194,6 +193,16 @@ static void other_context(void)
 	EXPECT(slot_holds(1));
 	OK(cuCtxSetCurrent(context));
 	EXPECT(is_used_again(block));
+}
+
+static void other_context(void)
+{
+	elsewhere(false);
+}
+
+static void other_legacy(void)
+{
+	elsewhere(true);
 }
 
 static void destroyed(void)
@@ -581,6 +590,63 @@ static void faults(void)
 	}
 }
 
+/* A context that has failed fails every call. */
+static void broken(void)
+{
+	unsigned char *block = allocate(1), *other = allocate(1);
+	CUdeviceptr nowhere = 64;
+	uint32_t value = 1, count = 4;
+	void *parameters[] = {&nowhere, &value, &count}, *at;
+	CUfunction fill;
+	CUmodule module;
+
+	OK(cuMemFreeHost(other));
+	OK(cuModuleLoadData(&module, simcuda_ptx));
+	OK(cuModuleGetFunction(&fill, module, "fill"));
+	OK(cuLaunchKernel(fill, 1, 1, 1, 1, 1, 1, 0, NULL, parameters, NULL));
+	EXPECT(cuCtxSynchronize() == CUDA_ERROR_ILLEGAL_ADDRESS);
+	EXPECT(cuMemHostAlloc(&at, BYTES, 0) == CUDA_ERROR_ILLEGAL_ADDRESS);
+	EXPECT(cuMemFreeHost(block) == CUDA_ERROR_ILLEGAL_ADDRESS);
+}
+
+static CUstream late_stream;
+static pthread_key_t late_key;
+
+/* The second time it runs, the library has let go of the thread: its calls are not seen. */
+static void work_late(void *data)
+{
+	if (data == &late_key) {
+		pthread_setspecific(late_key, &late_stream);
+		return;
+	}
+	run_spin(late_stream, 100000000);
+	OK(cuMemcpyHtoDAsync(slot, shared, BYTES, late_stream));
+}
+
+static void *end_late(void *data)
+{
+	OK(cuCtxSetCurrent(context));
+	OK(cuCtxSynchronize());
+	pthread_setspecific(late_key, &late_key);
+	return NULL;
+}
+
+/* Work that was submitted past the rooms: nothing is given out too early, since nothing is given out any more. */
+static void unseen(void)
+{
+	pthread_t thread;
+
+	shared = allocate(1);
+	late_stream = new_stream(CU_STREAM_NON_BLOCKING);
+	pthread_key_create(&late_key, work_late);
+	pthread_create(&thread, NULL, end_late, NULL);
+	pthread_join(thread, NULL);
+	OK(cuMemFreeHost(shared));
+	allocate(2);
+	OK(cuStreamSynchronize(late_stream));
+	EXPECT(slot_holds(1));
+}
+
 /* The third allocation of the driver fails once. */
 static void purge(void)
 {
@@ -612,6 +678,9 @@ static const struct {
 	{"in-flight", in_flight},
 	{"asked", asked},
 	{"other-context", other_context},
+	{"other-legacy", other_legacy},
+	{"broken", broken},
+	{"unseen", unseen},
 	{"destroyed", destroyed},
 	{"other-thread", other_thread},
 	{"ended-thread", ended_thread},

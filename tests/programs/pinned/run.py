@@ -20,12 +20,12 @@ import slip  # noqa: E402
 REWRITE, NOTE_REWRITE = 17, 11
 FIELDS = ("hits misses unproven parked waits_avoided waits_made real_frees purges events queries held_bytes peak_bytes live_bytes "
           "limit_bytes").split()
-CASES = ("in-flight asked other-context destroyed other-thread ended-thread legacy full-queue capturing reset forked threads ends no-context "
-         "buffers relaxed many-streams").split()
+CASES = ("in-flight asked other-context other-legacy destroyed other-thread ended-thread legacy full-queue capturing reset forked threads ends no-context "
+         "buffers relaxed many-streams broken unseen").split()
 # What the rewrite calls of the driver by itself, and answers that must not harm: out of memory, unknown.
 FAULTS = ("cuMemHostAlloc", "cuMemFreeHost", "cuEventCreate", "cuEventRecord", "cuEventQuery", "cuStreamQuery",
           "cuThreadExchangeStreamCaptureMode", "cuCtxGetId")
-LIMIT_S = 20
+LIMIT_S = 10
 
 
 class Broken(Exception):
@@ -73,6 +73,10 @@ def cases(options):
             _, total, _ = run(options, [options.cases, name])
             if name == "relaxed":
                 expect(total["parked"] >= 200 and total["waits_avoided"] >= 200 and not total["real_frees"], f"counts {dict(total)}")
+            elif name == "capturing":
+                expect(total["hits"] >= 1, f"counts {dict(total)}: nothing is given out behind a capture")
+            elif name == "reset":
+                expect(not total["held_bytes"], f"counts {dict(total)}: blocks of a context that is gone")
         yield name, one
 
     def strict():
@@ -86,7 +90,7 @@ def cases(options):
         _, total, reasons = run(options, [options.cases, "limit", str(blocks)])
         expect(total["peak_bytes"] <= total["limit_bytes"], "more was held than the limit")
         expect(total["held_bytes"] <= total["limit_bytes"], "more is held than the limit")
-        expect(reasons["a free above the limit"] >= 1 and total["real_frees"] >= 2, f"{dict(total)} {dict(reasons)}")
+        expect(reasons["a free above the limit"] >= 1 and total["real_frees"] > blocks // 3, f"{dict(total)} {dict(reasons)}")
 
     def blocking():
         _, total, reasons = run(options, [options.cases, "buffers-off"], CUDA_LAUNCH_BLOCKING="1")
