@@ -35,11 +35,15 @@ static struct pool_block *spare;
 static struct pool_bytes bytes_of;
 static uint64_t buffer_ids;
 
+/* Under the lock; read by anyone. */
+#define ADD(figure, bytes)                                                                         \
+	__atomic_store_n(&bytes_of.figure, bytes_of.figure + (bytes), __ATOMIC_RELAXED)
+
 void pool_start(uint64_t limit)
 {
 	if (!lock_take(&lock))
 		return;
-	bytes_of.limit = limit;
+	__atomic_store_n(&bytes_of.limit, limit, __ATOMIC_RELAXED);
 	lock_give(&lock);
 }
 
@@ -103,7 +107,7 @@ static void unlink_address(struct pool_block *block)
 
 static void held_less(const struct pool_block *block)
 {
-	bytes_of.held -= block->size;
+	ADD(held, -block->size);
 	if (block->state == POOL_PARKED)
 		block->depot->parked--;
 }
@@ -125,7 +129,7 @@ uint64_t pool_take(uint64_t context, uint32_t flags, uint64_t bytes, bool *ret_p
 	if (block) {
 		depot->ready = block->next;
 		held_less(block);
-		bytes_of.live += block->size;
+		ADD(live, block->size);
 		block->state = POOL_LIVE;
 		block->requested = bytes;
 		block->buffer_id = OWN_BUFFER_IDS + ++buffer_ids;
@@ -150,7 +154,7 @@ static void displace(struct pool_block *block)
 
 	unlink_address(block);
 	if (block->state == POOL_LIVE) {
-		bytes_of.live -= block->size;
+		ADD(live, -block->size);
 	} else {
 		held_less(block);
 		take_from_list(&block->depot->ready, block);
@@ -201,7 +205,7 @@ void pool_put_back(const struct pool_block *given)
 		if (block->depot) {
 			block->chain = *first;
 			*first = block;
-			bytes_of.live += block->size;
+			ADD(live, block->size);
 		} else {
 			block->next = spare;
 			spare = block;
@@ -226,7 +230,7 @@ enum pool_state pool_look(uint64_t address, struct pool_block *ret_block)
 	return state;
 }
 
-bool pool_park(uint64_t address, uint64_t context)
+bool pool_park(uint64_t address, uint64_t context, bool ready)
 {
 	struct pool_block *block;
 	bool parked = false;
@@ -236,14 +240,20 @@ bool pool_park(uint64_t address, uint64_t context)
 	block = find(address);
 	if (block && block->state == POOL_LIVE && block->context == context &&
 	    block->size <= bytes_of.limit && bytes_of.held <= bytes_of.limit - block->size) {
-		block->state = POOL_PARKED;
-		block->depot->parked++;
-		block->next = batches[0];
-		batches[0] = block;
-		bytes_of.live -= block->size;
-		bytes_of.held += block->size;
+		if (ready) {
+			block->state = POOL_READY;
+			block->next = block->depot->ready;
+			block->depot->ready = block;
+		} else {
+			block->state = POOL_PARKED;
+			block->depot->parked++;
+			block->next = batches[0];
+			batches[0] = block;
+		}
+		ADD(live, -block->size);
+		ADD(held, block->size);
 		if (bytes_of.held > bytes_of.peak)
-			bytes_of.peak = bytes_of.held;
+			__atomic_store_n(&bytes_of.peak, bytes_of.held, __ATOMIC_RELAXED);
 		parked = true;
 	}
 	lock_give(&lock);
@@ -374,7 +384,7 @@ void pool_drop(bool (*lives)(uint64_t context))
 				continue;
 			}
 			*link = block->chain;
-			bytes_of.live -= block->size;
+			ADD(live, -block->size);
 			block->next = list;
 			list = block;
 		}
@@ -385,9 +395,8 @@ void pool_drop(bool (*lives)(uint64_t context))
 
 void pool_bytes(struct pool_bytes *ret_bytes)
 {
-	*ret_bytes = (struct pool_bytes){0};
-	if (!lock_take(&lock))
-		return;
-	*ret_bytes = bytes_of;
-	lock_give(&lock);
+	ret_bytes->held = __atomic_load_n(&bytes_of.held, __ATOMIC_RELAXED);
+	ret_bytes->peak = __atomic_load_n(&bytes_of.peak, __ATOMIC_RELAXED);
+	ret_bytes->live = __atomic_load_n(&bytes_of.live, __ATOMIC_RELAXED);
+	ret_bytes->limit = __atomic_load_n(&bytes_of.limit, __ATOMIC_RELAXED);
 }

@@ -63,8 +63,11 @@ bool pool_add(uint64_t context, uint32_t flags, uint64_t bytes, uint64_t size, u
 /* The block that begins at this address, copied; POOL_NOT_OURS: none. */
 enum pool_state pool_look(uint64_t address, struct pool_block *ret_block);
 
-/* Live block to the open batch. False: not live, another context's, or more than the limit. */
-bool pool_park(uint64_t address, uint64_t context);
+/*
+ * Live block to the open batch; `ready`: nobody can be using it, so it is ready at once. False: not live, another context's, or more than
+ * the limit.
+ */
+bool pool_park(uint64_t address, uint64_t context, bool ready);
 
 /* Live block out of the table, since the driver shall free it; false: not live. */
 bool pool_remove(uint64_t address, struct pool_block *ret_block);
@@ -91,6 +94,7 @@ void pool_drop(bool (*lives)(uint64_t context));
 struct pool_bytes {
 	uint64_t held, peak, live, limit;
 };
+/* Each figure as it was at some moment of the call. */
 void pool_bytes(struct pool_bytes *ret_bytes);
 
 #endif

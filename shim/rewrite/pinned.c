@@ -11,6 +11,7 @@
  * What a recycled block holds is what its last user left; the driver's fresh memory is in practice zero, but nothing promises it.
  */
 #include "call.h"
+#include "clock.h"
 #include "config.h"
 #include "driver/driver.h"
 #include "emit/emit.h"
@@ -43,14 +44,15 @@ static void free_list(struct pool_block *list)
 }
 
 /* The driver has the last word: without a block of ours it is asked with the program's own arguments. */
-static bool allocate(uint64_t context, CUresult *ret_result, void **ret_address, size_t bytes,
-		     unsigned int flags)
+static bool allocate(struct call *call, uint64_t context, CUresult *ret_result, void **ret_address,
+		     size_t bytes, unsigned int flags)
 {
 	uint64_t size = pool_size(bytes);
 	struct pool_block *list;
 	void *address = NULL;
 	CUresult result;
 
+	call->entered = clock_ticks();
 	result = driver_alloc(&address, size, flags);
 	if (result == CUDA_ERROR_OUT_OF_MEMORY) {
 		list = pool_drain(context, 0, true);
@@ -60,6 +62,7 @@ static bool allocate(uint64_t context, CUresult *ret_result, void **ret_address,
 		free_list(list);
 		result = driver_alloc(&address, size, flags);
 	}
+	call->left = clock_ticks();
 	if (result != CUDA_SUCCESS)
 		return false;
 	if (!pool_add(context, flags, bytes, size, (uintptr_t)address))
@@ -101,7 +104,7 @@ bool rewrite_host_alloc(struct call *call, CUresult *ret_result, void **ret_addr
 		done = true;
 	} else {
 		COUNT(misses, 1);
-		done = allocate(context, ret_result, ret_address, bytes, flags);
+		done = allocate(call, context, ret_result, ret_address, bytes, flags);
 	}
 	counts_bytes();
 	return done;
@@ -117,8 +120,10 @@ static bool wait_like_the_driver(struct call *call)
 	for (i = 0; i < call->pending_count; i++)
 		if (!state_in_scope(call, call->pending[i].stream, CATALOGUE_SCOPE_CONTEXT))
 			return false;
+	call->entered = clock_ticks();
 	if (driver.cuCtxSynchronize() != CUDA_SUCCESS)
 		return false;
+	call->left = clock_ticks();
 	state_context_observed(call, CUDA_SUCCESS);
 	return true;
 }
@@ -141,7 +146,7 @@ static const char *must_really_free(struct call *call, const struct pool_block *
 	return NULL;
 }
 
-static void really_free(CUresult *ret_result, void *address)
+static void really_free(struct call *call, CUresult *ret_result, void *address)
 {
 	struct pool_block block;
 
@@ -151,7 +156,10 @@ static void really_free(CUresult *ret_result, void *address)
 		return;
 	}
 	COUNT(real_frees, 1);
+	if (!call->entered)
+		call->entered = clock_ticks();
 	*ret_result = driver.cuMemFreeHost(address);
+	call->left = clock_ticks();
 	if (*ret_result != CUDA_SUCCESS)
 		pool_put_back(&block);
 }
@@ -173,7 +181,7 @@ bool rewrite_host_free(struct call *call, CUresult *ret_result, void *address)
 		return true;
 	}
 	why = must_really_free(call, &block);
-	if (!why && pool_park((uintptr_t)address, block.context)) {
+	if (!why && pool_park((uintptr_t)address, block.context, state_is_idle())) {
 		COUNT(parked, 1);
 		if (config.relax & CONFIG_STRICT_FREE) {
 			COUNT(waits_made, call->pending_count != 0);
@@ -185,7 +193,7 @@ bool rewrite_host_free(struct call *call, CUresult *ret_result, void *address)
 		counts_bytes();
 		return true;
 	}
-	really_free(ret_result, address);
+	really_free(call, ret_result, address);
 	if (!why && *ret_result == CUDA_SUCCESS) {
 		/* The limit: this call has drained the device, so others may go too. */
 		why = "a free above the limit";

@@ -2,7 +2,8 @@
 /*
  * Rewrite: what mode fix does instead of the driver. The catalogue names the hooks (`rewrite:`); a wrapper asks its hook behind
  * state_before() and the `before` hooks. True: the hook has made the call's result in *ret_result, by itself or with the driver's help;
- * false: nothing has happened, and the wrapper calls the driver with the program's arguments. A hook of a getter gets NULL for the call.
+ * false: nothing has happened, and the wrapper calls the driver with the program's arguments. A hook of a getter gets NULL for the call. One
+ * that calls the driver in the program's place sets call->entered and call->left; one that does not sets CALL_REWRITTEN.
  *
  * Whatever a hook cannot do safely it leaves to the driver, and counts the reason (NOTE_REWRITE). All hooks may be called from any thread,
  * inside the rooms, with no lock held; they leave errno alone.

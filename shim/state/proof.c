@@ -53,6 +53,15 @@ bool state_unfinished(struct state_mark *ret_marks, uint32_t most, uint32_t *ret
 	return pending_unfinished(ret_marks, most, ret_count);
 }
 
+bool state_is_idle(void)
+{
+	struct state_mark mark;
+	uint32_t count;
+
+	/* The objections afterwards, as in state_is_complete(). */
+	return pending_unfinished(&mark, 1, &count) && !count && !state_objection();
+}
+
 bool state_is_complete(const struct state_mark *mark)
 {
 	bool complete = __atomic_load_n(&mark->stream->completed, __ATOMIC_SEQ_CST) >= mark->number;

@@ -39,6 +39,9 @@ void state_failed(CUresult result);
 /* Streams with unfinished work; false: more than `most`. What was submitted before this call began is among it. */
 bool state_unfinished(struct state_mark *ret_marks, uint32_t most, uint32_t *ret_count);
 
+/* Is everything known complete that was submitted before this call, and is there no objection? */
+bool state_is_idle(void);
+
 /* Known complete, and no context that ends makes it look so. */
 bool state_is_complete(const struct state_mark *mark);
 

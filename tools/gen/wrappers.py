@@ -317,10 +317,10 @@ def wrapper(export):
     lines += begin(export, "\t") + ["\tentry_rooms_enter();", "\tstate_before(&call);"]
     lines += ["\t" + hook.c_call() for hook in row.before]
     if row.rewrite:
-        lines += ["\tcall.entered = clock_ticks();",
-                  f"\tif (!entry_unlikely(rewrite_active()) || !{row.rewrite[0].c_rewrite()}) {{",
-                  "\t\tentry_rooms_leave();", f"\t\tresult_ = real_({arguments});", "\t\tentry_rooms_enter();", "\t}",
-                  "\tcall.left = clock_ticks();", "\tsync_after(&call, result_);"]
+        # A rewrite reads the clock around what it asks of the driver itself.
+        lines += [f"\tif (!entry_unlikely(rewrite_active()) || !{row.rewrite[0].c_rewrite()}) {{",
+                  "\t\tentry_rooms_leave();", "\t\tcall.entered = clock_ticks();", f"\t\tresult_ = real_({arguments});",
+                  "\t\tcall.left = clock_ticks();", "\t\tentry_rooms_enter();", "\t}", "\tsync_after(&call, result_);"]
     else:
         lines += ["\tentry_rooms_leave();", "\tcall.entered = clock_ticks();", f"\tresult_ = real_({arguments});",
                   "\tcall.left = clock_ticks();", "\tentry_rooms_enter();", "\tsync_after(&call, result_);"]

@@ -200,8 +200,7 @@ def _(place):
              "entry_rooms_enter();", "sync_after(&call, result_);", "state_after(&call, result_);", "entry_rooms_leave();",
              "return result_;"]
     # In mode fix a rewrite is asked before the driver; a getter's goes without struct call.
-    rewrite = [*steps[:7], "call.entered = clock_ticks();", "if (!entry_unlikely(rewrite_active()) || !rewrite_", "entry_rooms_leave();",
-               "result_ = real_(", "entry_rooms_enter();", "call.left = clock_ticks();", *steps[12:]]
+    rewrite = [*steps[:7], "if (!entry_unlikely(rewrite_active()) || !rewrite_", *steps[7:]]
     getter = [*steps[:3], "if (entry_unlikely(rewrite_active()) && rooms_) {", "entry_rooms_enter();", "done_ = rewrite_",
               "entry_rooms_leave();", "if (done_)", "return result_;", "return real_("]
     # A launch looks for the short way first (shim/state/launch.h); what has to be timed or said is in a function of its own.

@@ -94,10 +94,10 @@ static void test_life(void **state)
 	assert_int_equal(block.buffer_id, 0);
 	assert_int_equal(pool_look(0x10001, &block), POOL_NOT_OURS);
 	assert_bytes(1024, 0);
-	assert_true(pool_park(0x10000, 1));
+	assert_true(pool_park(0x10000, 1, false));
 	assert_int_equal(pool_look(0x10000, &block), POOL_PARKED);
 	assert_bytes(0, 1024);
-	assert_false(pool_park(0x10000, 1));
+	assert_false(pool_park(0x10000, 1, false));
 	assert_false(pool_remove(0x10000, &block));
 	/* Not before it is proven. */
 	assert_int_equal(pool_take(1, 2, 1000, &parked), 0);
@@ -116,10 +116,25 @@ static void test_life(void **state)
 	assert_bytes(1024, 0);
 }
 
+/* Freed with nothing at work anywhere. */
+static void test_ready_at_once(void **state)
+{
+	struct pool_block block;
+
+	add(1, 2, 1000, 0x10000);
+	assert_true(pool_park(0x10000, 1, true));
+	assert_true(pool_batch_is_empty(0));
+	assert_int_equal(pool_look(0x10000, &block), POOL_READY);
+	assert_false(pool_park(0x10000, 1, true));
+	assert_bytes(0, 1024);
+	assert_int_equal(take(1, 2, 1000), 0x10000);
+	assert_bytes(1024, 0);
+}
+
 static void test_key(void **state)
 {
 	add(1, 2, 1000, 0x10000);
-	assert_true(pool_park(0x10000, 1));
+	assert_true(pool_park(0x10000, 1, false));
 	make_ready();
 	assert_int_equal(take(2, 2, 1000), 0);
 	assert_int_equal(take(1, 0, 1000), 0);
@@ -134,11 +149,11 @@ static void test_batches(void **state)
 	add(1, 0, 100, 0x10000);
 	add(1, 0, 100, 0x20000);
 	assert_true(pool_batch_is_empty(0));
-	assert_true(pool_park(0x10000, 1));
+	assert_true(pool_park(0x10000, 1, false));
 	assert_false(pool_batch_is_empty(0));
 	pool_close(3);
 	assert_true(pool_batch_is_empty(0));
-	assert_true(pool_park(0x20000, 1));
+	assert_true(pool_park(0x20000, 1, false));
 	pool_release(3);
 	assert_int_equal(take(1, 0, 100), 0x10000);
 	assert_int_equal(take(1, 0, 100), 0);
@@ -147,8 +162,8 @@ static void test_batches(void **state)
 static void test_other_context(void **state)
 {
 	add(1, 0, 100, 0x10000);
-	assert_false(pool_park(0x10000, 2));
-	assert_true(pool_park(0x10000, 1));
+	assert_false(pool_park(0x10000, 2, false));
+	assert_true(pool_park(0x10000, 1, false));
 }
 
 static void test_limit(void **state)
@@ -157,13 +172,13 @@ static void test_limit(void **state)
 	add(1, 0, 1000, 0x10000);
 	add(1, 0, 1000, 0x20000);
 	add(1, 0, 1000, 0x30000);
-	assert_true(pool_park(0x10000, 1));
-	assert_true(pool_park(0x20000, 1));
-	assert_false(pool_park(0x30000, 1));
+	assert_true(pool_park(0x10000, 1, false));
+	assert_true(pool_park(0x20000, 1, false));
+	assert_false(pool_park(0x30000, 1, false));
 	assert_bytes(1024, 2048);
 	make_ready();
 	assert_int_not_equal(take(1, 0, 1000), 0);
-	assert_true(pool_park(0x30000, 1));
+	assert_true(pool_park(0x30000, 1, false));
 }
 
 /* The driver has the address again, though nobody told the pool: whatever stood there is forgotten. */
@@ -174,7 +189,7 @@ static void test_address_comes_back(void **state)
 	for (int held = 0; held < 3; held++) {
 		add(1, 0, 4096, 0x10000);
 		if (held)
-			assert_true(pool_park(0x10000, 1));
+			assert_true(pool_park(0x10000, 1, false));
 		if (held == 2)
 			make_ready();
 		add(1, 0, 100, 0x10000);
@@ -199,7 +214,7 @@ static void test_put_back(void **state)
 	assert_false(pool_remove(0x10000, &block));
 	pool_put_back(&block);
 	assert_int_equal(pool_look(0x10000, &block), POOL_LIVE);
-	assert_true(pool_park(0x10000, 1));
+	assert_true(pool_park(0x10000, 1, false));
 	make_ready();
 	assert_int_equal(take(1, 4, 1000), 0x10000);
 }
@@ -219,7 +234,7 @@ static void test_drain(void **state)
 
 	for (uint64_t i = 1; i <= 8; i++) {
 		add(i % 2 + 1, 0, 1000, i << 16);
-		assert_true(pool_park(i << 16, i % 2 + 1));
+		assert_true(pool_park(i << 16, i % 2 + 1, false));
 		if (i == 4)
 			make_ready();
 	}
@@ -248,7 +263,7 @@ static void test_drop(void **state)
 	for (uint64_t i = 1; i <= 6; i++) {
 		add(i % 2 + 1, 0, 1000, i << 16);
 		if (i > 2)
-			assert_true(pool_park(i << 16, i % 2 + 1));
+			assert_true(pool_park(i << 16, i % 2 + 1, false));
 		if (i == 4)
 			make_ready();
 	}
@@ -278,7 +293,7 @@ static void *use(void *data)
 		if (state >> 63 && have) {
 			address = mine[--have];
 			__atomic_store_n(&owner[address >> 16], 0, __ATOMIC_SEQ_CST);
-			if (!pool_park(address, 1))
+			if (!pool_park(address, 1, false))
 				abort();
 		} else if (have < BLOCKS / THREADS) {
 			address = take(1, 0, 1000);
@@ -299,7 +314,7 @@ static void *use(void *data)
 	while (have) {
 		address = mine[--have];
 		__atomic_store_n(&owner[address >> 16], 0, __ATOMIC_SEQ_CST);
-		if (!pool_park(address, 1))
+		if (!pool_park(address, 1, false))
 			abort();
 	}
 	return NULL;
@@ -312,7 +327,7 @@ static void test_threads(void **state)
 	memset(owner, 0, sizeof(owner));
 	for (uint64_t i = 1; i < BLOCKS; i++) {
 		add(1, 0, 1000, i << 16);
-		assert_true(pool_park(i << 16, 1));
+		assert_true(pool_park(i << 16, 1, false));
 	}
 	for (uintptr_t i = 0; i < THREADS; i++)
 		pthread_create(&threads[i], NULL, use, (void *)(i + 1));
@@ -336,6 +351,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(test_sizes, begin),
 		cmocka_unit_test_setup(test_life, begin),
+		cmocka_unit_test_setup(test_ready_at_once, begin),
 		cmocka_unit_test_setup(test_key, begin),
 		cmocka_unit_test_setup(test_batches, begin),
 		cmocka_unit_test_setup(test_other_context, begin),

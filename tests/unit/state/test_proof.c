@@ -48,7 +48,9 @@ static void test_unfinished(void **state)
 	struct state_mark marks[8];
 
 	assert_int_equal(unfinished(marks), 0);
+	assert_true(state_is_idle());
 	world_launch(A, KERNEL(0));
+	assert_false(state_is_idle());
 	world_launch(A, KERNEL(0));
 	world_context = 2; /* streams of all contexts */
 	world_launch(LEGACY, KERNEL(0));
@@ -77,7 +79,9 @@ static void test_ending(void **state)
 	state_context_destroying(&call, (CUcontext)(uintptr_t)1);
 	assert_false(state_is_complete(&marks[0]));
 	assert_non_null(state_objection());
+	assert_false(state_is_idle());
 	state_after(&call, CUDA_SUCCESS);
+	assert_true(state_is_idle());
 	assert_true(state_is_complete(&marks[0]));
 	assert_null(state_objection());
 	assert_false(state_context_lives(1));
