@@ -279,7 +279,13 @@ bool pool_remove(uint64_t address, struct pool_block *ret_block)
 
 bool pool_batch_is_empty(unsigned int batch)
 {
-	return !__atomic_load_n(&batches[batch], __ATOMIC_RELAXED);
+	bool empty;
+
+	if (!lock_take(&lock))
+		return true;
+	empty = !batches[batch];
+	lock_give(&lock);
+	return empty;
 }
 
 void pool_close(unsigned int batch)

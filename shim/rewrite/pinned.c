@@ -11,6 +11,7 @@
  * What a recycled block holds is what its last user left; the driver's fresh memory is in practice zero, but nothing promises it.
  */
 #include "call.h"
+#include "catalogue/catalogue.h"
 #include "clock.h"
 #include "config.h"
 #include "driver/driver.h"
