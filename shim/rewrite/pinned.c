@@ -21,9 +21,8 @@
 #include "state/proof.h"
 #include "state/state.h"
 
-#define KNOWN_FLAGS                                                                                \
-	(CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED |    \
-	 REWRITE_ALLOC_HOST)
+/* Not write-combined memory: its device address is another one, under which a block would not be found. */
+#define KNOWN_FLAGS (CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | REWRITE_ALLOC_HOST)
 
 static CUresult driver_alloc(void **ret_address, size_t bytes, unsigned int flags)
 {

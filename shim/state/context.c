@@ -220,7 +220,7 @@ static bool begin_ending(struct call *call)
 
 void state_context_destroying(struct call *call, CUcontext handle)
 {
-	struct state_context *context;
+	struct state_context *context = NULL;
 	bool asking;
 	bool is_handle;
 	uint64_t key;
@@ -234,6 +234,8 @@ void state_context_destroying(struct call *call, CUcontext handle)
 			retire(context);
 		lock_give(&state_lock);
 	}
+	if (!context)
+		proof_context_stays(call);
 	if (asking)
 		lock_give(&attribute_lock);
 }
@@ -242,14 +244,20 @@ void state_primary_resetting(struct call *call, CUdevice device)
 {
 	struct state_context *context;
 	bool asking = begin_ending(call);
+	bool ends = false;
 
 	if (lock_take(&state_lock)) {
-		for (context = all; context; context = context->next)
-			if (key_of(context) && !STATE_LOAD(&context->created) &&
-			    STATE_LOAD(&context->device) == device)
-				retire(context);
+		for (context = all; context; context = context->next) {
+			if (!key_of(context) || STATE_LOAD(&context->created) ||
+			    STATE_LOAD(&context->device) != device)
+				continue;
+			retire(context);
+			ends = true;
+		}
 		lock_give(&state_lock);
 	}
+	if (!ends)
+		proof_context_stays(call);
 	if (asking)
 		lock_give(&attribute_lock);
 }

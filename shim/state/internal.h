@@ -259,6 +259,8 @@ bool capture_is_active(uint64_t capture);
 void proof_capture_over(void);
 /* Before the streams of the call's context are forgotten; state_after() tells the end. */
 void proof_context_ending(struct call *call);
+/* None was forgotten. */
+void proof_context_stays(struct call *call);
 void proof_context_ended(struct call *call, CUresult result);
 void proof_clear(void);
 

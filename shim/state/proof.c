@@ -24,16 +24,15 @@ void state_doubt(const char *why)
 {
 	const char *none = NULL;
 
-	if (config.mode != CONFIG_FIX || STATE_LOAD(&doubt))
-		return;
-	if (__atomic_compare_exchange_n(&doubt, &none, why, false, __ATOMIC_SEQ_CST,
-					__ATOMIC_RELAXED))
-		emit_note(NOTE_REWRITE, why);
+	/* No note: who asks for an objection tells of it, at a place where anything may be called. */
+	if (config.mode == CONFIG_FIX && !STATE_LOAD(&doubt))
+		__atomic_compare_exchange_n(&doubt, &none, why, false, __ATOMIC_SEQ_CST,
+					    __ATOMIC_RELAXED);
 }
 
 void state_unseen(void)
 {
-	state_doubt("off: a call went past the rooms");
+	state_doubt("off: calls may go past the rooms");
 }
 
 const char *state_objection(void)
@@ -156,6 +155,12 @@ void proof_context_ending(struct call *call)
 	if (!(call->flags & CALL_CONTEXT_ENDING))
 		__atomic_add_fetch(&endings, 1, __ATOMIC_SEQ_CST);
 	call->flags |= CALL_CONTEXT_ENDING;
+}
+
+void proof_context_stays(struct call *call)
+{
+	call->flags &= (uint16_t)~CALL_CONTEXT_ENDING;
+	__atomic_sub_fetch(&endings, 1, __ATOMIC_SEQ_CST);
 }
 
 void proof_context_ended(struct call *call, CUresult result)

@@ -100,8 +100,8 @@ void state_capture_result(struct call *call, CUresult result);
 void state_sync_memops(struct call *call, uint64_t address);
 
 /*
- * A call that may put work on the device, begin a capture or free a block went past the rooms: from now on nothing is proven
- * (state/proof.h).
+ * A call that may put work on the device, begin a capture or free a block went past the rooms, or may do so: from now on nothing is proven
+ * (state/proof.h). Also from signal handlers, at any moment.
  */
 void state_unseen(void);
 

@@ -101,6 +101,19 @@ static void test_did_not_end(void **state)
 	assert_non_null(state_objection());
 }
 
+/* Another device's, or none that was used: nothing was forgotten. */
+static void test_nothing_ends(void **state)
+{
+	struct call call = world_call(FUNCTION_cuCtxCreate_v4, NULL);
+
+	world_launch(N, KERNEL(0));
+	state_before(&call);
+	state_primary_resetting(&call, 5);
+	assert_null(state_objection());
+	state_after(&call, CUDA_ERROR_INVALID_DEVICE);
+	assert_null(state_objection());
+}
+
 static void test_captures(void **state)
 {
 	struct call call = world_call(FUNCTION_cuStreamSynchronize, N);
@@ -211,6 +224,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_unfinished, begin, end),
 		cmocka_unit_test_setup_teardown(test_ending, begin, end),
 		cmocka_unit_test_setup_teardown(test_did_not_end, begin, end),
+		cmocka_unit_test_setup_teardown(test_nothing_ends, begin, end),
 		cmocka_unit_test_setup_teardown(test_captures, begin, end),
 		cmocka_unit_test_setup_teardown(test_failures, begin, end),
 		cmocka_unit_test_setup_teardown(test_unknown_stream, begin, end),
