@@ -217,9 +217,9 @@ def short_way(export):
 
 
 def passes(export, arguments):
-    """A call that the rooms do not see. What it may put on a stream, or take from the pool, is then unknown for good."""
+    """A call that the rooms do not see. What it may put on a stream, end, or take from the pool, is then unknown for good."""
     row = export.row
-    if row.submits == "none" and row.kind != "capture" and not row.rewrite:
+    if row.submits == "none" and row.kind not in ("capture", "context", "stream") and not row.rewrite:
         return ["\tif (entry_unlikely(!rooms_))", f"\t\treturn real_({arguments});"]
     return ["\tif (entry_unlikely(!rooms_)) {", "\t\tstate_unseen();", f"\t\treturn real_({arguments});", "\t}"]
 

@@ -631,6 +631,13 @@ static void *end_late(void *data)
 	return NULL;
 }
 
+static void *end_late_busy(void *data)
+{
+	OK(cuCtxSetCurrent(context));
+	pthread_setspecific(late_key, &late_key);
+	return NULL;
+}
+
 /* Work that was submitted past the rooms: nothing is given out too early, since nothing is given out any more. */
 static void unseen(void)
 {
@@ -644,6 +651,32 @@ static void unseen(void)
 	OK(cuMemFreeHost(shared));
 	allocate(2);
 	OK(cuStreamSynchronize(late_stream));
+	EXPECT(slot_holds(1));
+}
+
+static void destroy_late(void *data)
+{
+	if (data == &late_key)
+		pthread_setspecific(late_key, &late_stream);
+	else
+		OK(cuStreamDestroy(late_stream));
+}
+
+/* A stream that was destroyed past the rooms: its handle must not be asked about. */
+static void unseen_end(void)
+{
+	unsigned char *block = allocate(1);
+	pthread_t thread;
+
+	late_stream = new_stream(CU_STREAM_NON_BLOCKING);
+	run_spin(late_stream, 20000000);
+	OK(cuMemcpyHtoDAsync(slot, block, BYTES, late_stream));
+	pthread_key_create(&late_key, destroy_late);
+	pthread_create(&thread, NULL, end_late_busy, NULL);
+	pthread_join(thread, NULL);
+	OK(cuMemFreeHost(block));
+	allocate(2);
+	OK(cuCtxSynchronize());
 	EXPECT(slot_holds(1));
 }
 
@@ -675,29 +708,14 @@ static const struct {
 	const char *name;
 	void (*run)(void);
 } cases[] = {
-	{"in-flight", in_flight},
-	{"asked", asked},
-	{"other-context", other_context},
-	{"other-legacy", other_legacy},
-	{"broken", broken},
-	{"unseen", unseen},
-	{"destroyed", destroyed},
-	{"other-thread", other_thread},
-	{"ended-thread", ended_thread},
-	{"legacy", legacy},
-	{"full-queue", full_queue},
-	{"capturing", capturing},
-	{"reset", reset},
-	{"forked", forked},
-	{"threads", threads},
-	{"ends", ends},
-	{"no-context", no_context},
-	{"buffers", buffers},
-	{"strict", strict},
-	{"relaxed", relaxed},
-	{"many-streams", many_streams},
-	{"faults", faults},
-	{"purge", purge},
+	{"in-flight", in_flight},       {"asked", asked},         {"other-context", other_context},
+	{"other-legacy", other_legacy}, {"broken", broken},       {"unseen", unseen},
+	{"unseen-end", unseen_end},     {"destroyed", destroyed}, {"other-thread", other_thread},
+	{"ended-thread", ended_thread}, {"legacy", legacy},       {"full-queue", full_queue},
+	{"capturing", capturing},       {"reset", reset},         {"forked", forked},
+	{"threads", threads},           {"ends", ends},           {"no-context", no_context},
+	{"buffers", buffers},           {"strict", strict},       {"relaxed", relaxed},
+	{"many-streams", many_streams}, {"faults", faults},       {"purge", purge},
 };
 
 int main(int argc, char **argv)
