@@ -7,7 +7,7 @@
  *
  *	entry_begin()    entry   counts the call, finds the thread; false: pass through untouched
  *	state_before()   state   context, stream, kinds of memory, what is pending (the snapshot)
- *	driver.cuX()     driver  the real call
+ *	driver.cuX()     driver  the real call; in mode fix the row's rewrite may take its place
  *	sync_after()     sync    what it waited for: rule, cause, blocked time; hands it to emit
  *	state_<event>()  state   what the call changed (the row's `after`), only on success
  *	state_after()    state   numbers: submission, completion
@@ -59,6 +59,9 @@ enum call_flag {
 	 * state_before() ran after the real call (a plain launch that took long: state/launch.h).
 	 */
 	CALL_LATE = 1 << 10,
+	CALL_CONTEXT_ENDING =
+		1 << 11,          /* state's own: its streams are forgotten already (proof.c) */
+	CALL_REWRITTEN = 1 << 12, /* a rewrite made the result; the driver was not called */
 };
 
 /* A stream that had work not known complete when the call began. */

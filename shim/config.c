@@ -27,7 +27,7 @@ struct config config;
 static char problems[PROBLEM_MAX][PROBLEM_SIZE];
 static unsigned int problem_count;
 
-enum { KIND_MODE, KIND_STRING, KIND_BOOL, KIND_UINT, KIND_NS, KIND_LEVEL };
+enum { KIND_MODE, KIND_STRING, KIND_BOOL, KIND_UINT, KIND_NS, KIND_LEVEL, KIND_LIST };
 
 static const struct option {
 	const char *variable, *fallback, *unit;
@@ -40,11 +40,8 @@ static const struct option {
 #undef OPTION
 };
 
-/*
- * Settings of other parts, in the same environment: what mode `fix` will have, and the tool's own.
- */
-static const char *const others[] = {"SLIPSTREAM_FIX", "SLIPSTREAM_RELAX", "SLIPSTREAM_LIBRARY",
-				     "SLIPSTREAM_STREAM_TO"};
+/* Settings of the tool, in the same environment. */
+static const char *const others[] = {"SLIPSTREAM_LIBRARY", "SLIPSTREAM_STREAM_TO"};
 
 const char *config_problem(unsigned int index)
 {
@@ -170,6 +167,32 @@ static bool parse_level(const char *text, enum config_level *ret_level)
 	return true;
 }
 
+/* Words of `allowed` (joined by |), joined by commas: bit n for the n-th allowed one. */
+static bool parse_list(const char *text, const char *allowed, uint32_t *ret_bits)
+{
+	uint32_t bits = 0, bit;
+	const char *word;
+	size_t length, size;
+
+	for (;; text++) {
+		length = strcspn(text, ",");
+		for (word = allowed, bit = 1; *word; word += *word == '|', bit <<= 1) {
+			size = strcspn(word, "|");
+			if (size == length && memcmp(word, text, length) == 0)
+				break;
+			word += size;
+		}
+		if (!*word)
+			return false;
+		bits |= bit;
+		text += length;
+		if (!*text)
+			break;
+	}
+	*ret_bits = bits;
+	return true;
+}
+
 static bool parse_bool(const char *text, bool *ret_value)
 {
 	static const char *const yes[] = {"on", "1", "yes", "true"};
@@ -206,6 +229,8 @@ static bool set(const struct option *option, const char *text)
 		return parse_ns(text, option->field);
 	case KIND_LEVEL:
 		return parse_level(text, option->field);
+	case KIND_LIST:
+		return parse_list(text, option->unit, option->field);
 	}
 	return false;
 }
@@ -270,11 +295,6 @@ void config_load(void)
 		if (option->fallback)
 			set(option, option->fallback);
 		complain(option->variable, strlen(option->variable), "bad value", value);
-	}
-	if (config.mode == CONFIG_FIX) {
-		complain(PREFIX "MODE", strlen(PREFIX "MODE"),
-			 "not in this build, observing instead:", "fix");
-		config.mode = CONFIG_OBSERVE;
 	}
 	for (char **entry = environ; entry && *entry; entry++)
 		check_unknown(*entry);

@@ -12,10 +12,16 @@
 
 enum config_mode { CONFIG_OFF, CONFIG_OBSERVE, CONFIG_FIX };
 
+/* Bits of `fix` and `relax`, in the order of their words in options.def. */
+enum config_fix { CONFIG_FIX_PINNED = 1 << 0 };
+enum config_relax { CONFIG_RELAX_FREE = 1 << 0, CONFIG_STRICT_FREE = 1 << 1 /* wins */ };
+
 enum config_level { CONFIG_TRACE_WAITS, CONFIG_TRACE_FULL };
 
 struct config {
 	enum config_mode mode;
+	uint32_t fix;            /* enum config_fix; of mode fix only */
+	uint32_t relax;          /* enum config_relax */
 	const char *out;         /* folder for record files; NULL: none */
 	bool attribute;          /* query candidates before calls that can block */
 	bool python;             /* take Python frames */

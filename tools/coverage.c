@@ -7,51 +7,41 @@
 
 #include <ctype.h>
 #include <inttypes.h>
+#include <string.h>
 
 #include "memory.h"
 #include "report.h"
 #include "sum.h"
 
-/* Private tables that every CUDA runtime asks for at its start: listed as a blind spot, but no
- * reason for doubt. */
+/* Private tables that every CUDA runtime asks for at its start. */
+#define TABLE(name, ...) {name, {__VA_ARGS__}},
 static const struct {
-	const char *id;
 	const char *name;
+	unsigned char id[16];
 } known_tables[] = {
-	{"f8cff9512146"
-	 "8b4eb9e2fb469e7c0dd9",
-	 "runtime requirements"},
-	{"6bd5fb6c5bf4"
-	 "e74a8987d93912fd9df9",
-	 "runtime interface"},
-	{"a094798c2e74"
-	 "2e7493f20800200c0a66",
-	 "runtime callback hooks"},
-	{"42d85a8123f6"
-	 "cb478298f6e78a3aecdc",
-	 "thread-local storage"},
-	{"c693336e1121"
-	 "df11a8c368f355d89593",
-	 "context-local storage"},
-	{"263e88607cd2"
-	 "614392f6bbd5006dfa7e",
-	 "context checks"},
-	{"d4082055bde6"
-	 "704b8d34ba123c66e1f2",
-	 "integrity check"},
+#include "tables.def"
 };
+#undef TABLE
 
 const char *coverage_table_name(const char *id)
 {
-	char plain[33];
-	size_t length = 0;
+	unsigned char bytes[16] = {0};
+	size_t digits = 0;
 
-	for (; *id && length < sizeof(plain) - 1; id++)
-		if (isxdigit((unsigned char)*id))
-			plain[length++] = (char)tolower((unsigned char)*id);
-	plain[length] = '\0';
-	for (size_t i = 0; i < ARRAY_SIZE(known_tables); i++)
-		if (!strcmp(plain, known_tables[i].id))
+	for (; *id; id++) {
+		if (!isxdigit((unsigned char)*id))
+			continue;
+		if (digits == 2 * sizeof(bytes))
+			return NULL;
+		bytes[digits / 2] =
+			(unsigned char)(bytes[digits / 2] << 4 |
+					(isdigit((unsigned char)*id)
+						 ? *id - '0'
+						 : tolower((unsigned char)*id) - 'a' + 10));
+		digits++;
+	}
+	for (size_t i = 0; digits == 2 * sizeof(bytes) && i < ARRAY_SIZE(known_tables); i++)
+		if (!memcmp(bytes, known_tables[i].id, sizeof(bytes)))
 			return known_tables[i].name;
 	return NULL;
 }

@@ -120,6 +120,9 @@ static struct record_list *place(struct record_file *file, const struct record *
 	case RECORD_NOTE:
 		*ret_need = offsetof(struct record_note, number);
 		return &file->notes;
+	case RECORD_REWRITE:
+		*ret_need = sizeof(struct record_rewrite);
+		return &file->rewrites;
 	case RECORD_REGION:
 		*ret_need = sizeof(struct record_region);
 		return &file->regions;
@@ -335,6 +338,7 @@ struct record_file *record_file_free(struct record_file *file)
 		&file->strings,  &file->functions,  &file->rules,      &file->modules,
 		&file->sites,    &file->candidates, &file->waits,      &file->regions,
 		&file->counters, &file->thunks,     &file->waited_for, &file->notes,
+		&file->rewrites,
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(lists); i++)

@@ -9,6 +9,7 @@
 #include "coverage.h"
 #include "memory.h"
 #include "report.h"
+#include "report_rewrite.h"
 #include "report_trace.h"
 #include "text.h"
 
@@ -322,6 +323,27 @@ static json_t *syncs_json(struct report *report)
 	return array;
 }
 
+/* NULL: no process had mode fix. */
+static json_t *rewrites_json(const struct report *report)
+{
+	struct record_rewrite sum;
+	json_t *array = NULL;
+	const char *name;
+
+	for (size_t i = 0; (name = report_rewrite_sum(report, i, &sum)); i++) {
+		json_t *item = new_object();
+
+		set(item, "name", string(name));
+#define FIGURE(field) set(item, #field, integer(sum.field));
+		REWRITE_FIGURES(FIGURE)
+#undef FIGURE
+		if (!array)
+			array = new_array();
+		append(array, item);
+	}
+	return array;
+}
+
 static json_t *processes_json(const struct report *report)
 {
 	json_t *array = new_array();
@@ -387,6 +409,7 @@ static json_t *config_json(const struct report *report)
 json_t *report_json(struct report *report)
 {
 	json_t *object = new_object();
+	json_t *rewrites;
 
 	set(object, "version", string(SLIPSTREAM_VERSION));
 	set(object, "wall_ns", integer(report->wall_ns));
@@ -399,6 +422,9 @@ json_t *report_json(struct report *report)
 	set(object, "syncs", syncs_json(report));
 	set(object, "processes", processes_json(report));
 	set(object, "config", config_json(report));
+	rewrites = rewrites_json(report);
+	if (rewrites)
+		set(object, "rewrites", rewrites);
 	report_trace_json(report, object);
 	return object;
 }

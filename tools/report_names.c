@@ -83,6 +83,7 @@ const char *report_note_code(uint32_t code)
 		[NOTE_CONFIG] = "config",
 		[NOTE_MISSING_SYMBOL] = "missing-symbol",
 		[NOTE_UNTIMED] = "untimed",
+		[NOTE_REWRITE] = "rewrite",
 	};
 
 	return name_in(names, ARRAY_SIZE(names), code);

@@ -56,6 +56,7 @@ static const char *note_words(uint32_t code)
 		[NOTE_CONFIG] = "bad setting",
 		[NOTE_MISSING_SYMBOL] = "called but not in this driver",
 		[NOTE_UNTIMED] = "duration not known",
+		[NOTE_REWRITE] = "left to the driver",
 	};
 
 	return code < ARRAY_SIZE(words) && words[code] ? words[code] : "note";

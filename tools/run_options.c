@@ -16,7 +16,7 @@
 #include "memory.h"
 #include "run.h"
 
-enum option_kind { MODE, STRING, BOOL, UINT, NS, LEVEL };
+enum option_kind { MODE, STRING, BOOL, UINT, NS, LEVEL, LIST };
 
 static const struct setting {
 	const char *variable; /* without SLIPSTREAM_ */
@@ -50,6 +50,21 @@ static bool is_listed(const char *list, const char *value)
 		list += *list == '|';
 	}
 	return false;
+}
+
+/* Words of the list joined by commas, each one of it. */
+static bool are_listed(const char *list, const char *value)
+{
+	for (;;) {
+		size_t length = strcspn(value, ",");
+		_cleanup_free_ char *word = memory_check(strndup(value, length));
+
+		if (!is_listed(list, word))
+			return false;
+		if (!value[length])
+			return true;
+		value += length + 1;
+	}
 }
 
 static bool is_number(const char *text, size_t length)
@@ -97,6 +112,8 @@ static bool is_good(const struct setting *setting, const char *value)
 	case MODE:
 	case LEVEL:
 		return is_listed(setting->unit, value);
+	case LIST:
+		return are_listed(setting->unit, value);
 	case BOOL:
 		return is_listed("on|1|yes|true|off|0|no|false", value); /* as shim/config.c */
 	case UINT:
@@ -238,7 +255,7 @@ static size_t find_setting(const char *tail)
 /* A setting of another part, in the same environment. */
 static bool is_of_others(const char *tail)
 {
-	static const char *const others[] = {"FIX", "RELAX", "LIBRARY", "STREAM_TO"};
+	static const char *const others[] = {"LIBRARY", "STREAM_TO"};
 
 	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
 		if (!strcmp(tail, others[i]))

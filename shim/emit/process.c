@@ -5,6 +5,7 @@
  */
 #include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/types.h>
 #include <unistd.h>
 
@@ -48,21 +49,43 @@ uint32_t process_executable(void)
 static const char *const mode_names[] = {"off", "observe", "fix"};
 static const char *const level_names[] = {"waits", "full"};
 
-#define FORMAT_MODE(field)   "%s\n", mode_names[config.field]
-#define FORMAT_STRING(field) "%s\n", config.field ? config.field : ""
-#define FORMAT_BOOL(field)   "%s\n", config.field ? "on" : "off"
-#define FORMAT_UINT(field)   "%u\n", config.field
-#define FORMAT_LEVEL(field)  "%s\n", level_names[config.field]
-#define FORMAT_NS(field)     "%lluns\n", (unsigned long long)config.field
+/* The words of a list's bits, joined by commas; in the caller's buffer. */
+static const char *list_text(char *text, size_t size, const char *allowed, uint32_t bits)
+{
+	size_t used = 0, length;
+
+	text[0] = '\0';
+	for (; *allowed; allowed += *allowed == '|', bits >>= 1) {
+		length = strcspn(allowed, "|");
+		if (bits & 1 && used + length + 2 < size) {
+			if (used)
+				text[used++] = ',';
+			memcpy(text + used, allowed, length);
+			used += length;
+			text[used] = '\0';
+		}
+		allowed += length;
+	}
+	return text;
+}
+
+#define FORMAT_MODE(field, unit)   "%s\n", mode_names[config.field]
+#define FORMAT_STRING(field, unit) "%s\n", config.field ? config.field : ""
+#define FORMAT_BOOL(field, unit)   "%s\n", config.field ? "on" : "off"
+#define FORMAT_UINT(field, unit)   "%u\n", config.field
+#define FORMAT_LEVEL(field, unit)  "%s\n", level_names[config.field]
+#define FORMAT_LIST(field, unit)   "%s\n", list_text(list, sizeof(list), unit, config.field)
+#define FORMAT_NS(field, unit)     "%lluns\n", (unsigned long long)config.field
 
 uint32_t process_settings(void)
 {
-	char text[TEXT_LENGTH];
+	char text[TEXT_LENGTH], list[64];
 	size_t used = 0;
 	int length;
 
 #define OPTION(variable, field, kind, default_, unit, help)                                        \
-	length = snprintf(text + used, sizeof(text) - used, #variable "=" FORMAT_##kind(field));   \
+	length = snprintf(text + used, sizeof(text) - used,                                        \
+			  #variable "=" FORMAT_##kind(field, unit));                               \
 	if (length > 0 && (size_t)length < sizeof(text) - used)                                    \
 		used += (size_t)length;
 #include "options.def"

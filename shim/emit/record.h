@@ -50,6 +50,7 @@ enum record_type {
 	RECORD_REGION = 14,     /* struct record_region; ids from 1 */
 	RECORD_CONTEXT = 15,    /* struct record_context; numbers from 1; live */
 	RECORD_STREAM = 16,     /* struct record_stream; numbers from 1; live */
+	RECORD_REWRITE = 17,    /* struct record_rewrite; live; one a rewrite of mode fix */
 };
 
 struct record {
@@ -273,6 +274,7 @@ enum note_code {
 	NOTE_CONFIG = 8,         /* text: a bad setting that was ignored */
 	NOTE_MISSING_SYMBOL = 9, /* text: a linked function the driver does not have was called */
 	NOTE_UNTIMED = 10,       /* text: which calls; their duration is not known */
+	NOTE_REWRITE = 11,       /* text: why calls that mode fix rewrites went to the driver */
 };
 
 struct record_note {
@@ -305,6 +307,27 @@ struct record_stream {
 	uint32_t kind;    /* live: enum stream_kind */
 	uint64_t context; /* live: id; 0: not known */
 	uint64_t handle;  /* live: the program's; 0: legacy, per-thread */
+};
+
+/* What a rewrite of mode fix did; the reasons for which it left calls to the driver are notes (NOTE_REWRITE). */
+struct record_rewrite {
+	struct record head;
+	uint32_t name; /* string id: as in SLIPSTREAM_FIX */
+	uint32_t padding;
+	/* live: calls */
+	uint64_t hits;     /* allocations served from what was held */
+	uint64_t misses;   /* allocations that the driver made */
+	uint64_t unproven; /* of these: a block was held, but may have been in use */
+	uint64_t parked;   /* frees that the driver did not see */
+	uint64_t
+		waits_avoided; /* of these: work was unfinished that the driver would have waited for */
+	uint64_t waits_made; /* the same, waited for (strict-free) */
+	uint64_t real_frees; /* frees by the driver, of blocks that the rewrite knew */
+	uint64_t purges;     /* allocations for which all held blocks were given back */
+	uint64_t events;     /* recorded to prove that blocks are not in use */
+	uint64_t queries;    /* of streams, for the same */
+	/* live: bytes */
+	uint64_t held_bytes, peak_bytes, live_bytes, limit_bytes;
 };
 
 #endif

@@ -22,6 +22,7 @@ static void note(const char *how, const char *file)
 	snprintf(text, sizeof(text), "%s: %.200s", how, file);
 	if (entry_setup())
 		emit_note(NOTE_PASS_THROUGH, text);
+	state_unseen();
 	errno = saved;
 }
 

@@ -112,8 +112,10 @@ static void note_second_driver(const void *address)
 {
 	Dl_info info;
 
-	if (dladdr(address, &info) && info.dli_fname && driver_is_name(info.dli_fname))
+	if (dladdr(address, &info) && info.dli_fname && driver_is_name(info.dli_fname)) {
 		emit_note(NOTE_SECOND_DRIVER, info.dli_fname);
+		state_unseen();
+	}
 }
 
 /* A name of the driver's, or one that may be. */

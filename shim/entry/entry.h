@@ -26,6 +26,7 @@
 #include "driver/driver.h"
 #include "emit/emit.h"
 #include "entry/operands.h"
+#include "rewrite/rewrite.h"
 #include "state/launch.h"
 #include "state/state.h"
 #include "sync/sync.h"

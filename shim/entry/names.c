@@ -62,8 +62,10 @@ void *entry_substitute(void *address, const char *name)
 		/*
 		 * The driver's, but none of the exports we know: newer than this build, or private.
 		 */
-		if (driver_contains(address))
+		if (driver_contains(address)) {
 			emit_note(NOTE_UNWRAPPED_HANDED_OUT, name);
+			state_unseen();
+		}
 		return address;
 	}
 	if (function >= FUNCTION_WRAPPED_COUNT && is_data(address))

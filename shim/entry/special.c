@@ -64,6 +64,21 @@ CUresult ENTRY_EXPORT cuGetProcAddress_v2(const char *symbol, void **pfn, int cu
 	return result;
 }
 
+/* One of those that every CUDA runtime asks for at its start (tables.def)? Through others work may be submitted unseen. */
+static bool is_known_table(const unsigned char id[16])
+{
+#define TABLE(name, ...) {__VA_ARGS__},
+	static const unsigned char known[][16] = {
+#include "tables.def"
+	};
+#undef TABLE
+
+	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+		if (memcmp(known[i], id, sizeof(known[i])) == 0)
+			return true;
+	return false;
+}
+
 /* Verbatim: cudart checks the addresses of the tables and of the functions in them. What goes on
  * inside them is not seen; their ids are noted. */
 CUresult ENTRY_EXPORT cuGetExportTable(const void **ppExportTable, const CUuuid *pExportTableId)
@@ -90,6 +105,7 @@ CUresult ENTRY_EXPORT cuGetExportTable(const void **ppExportTable, const CUuuid 
 	}
 	*to = '\0';
 	emit_note(NOTE_EXPORT_TABLE, text);
+	rewrite_export_table(is_known_table(id));
 	return result;
 }
 
@@ -127,6 +143,7 @@ CUresult ENTRY_EXPORT cuInit(unsigned int Flags)
 		entry_rooms_enter();
 		site_prepare();
 		sync_prepare();
+		rewrite_start();
 		version = ENTRY_DRIVER(cuDriverGetVersion);
 		if (version && version(&number) == CUDA_SUCCESS)
 			emit_driver(NULL, number);

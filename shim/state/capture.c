@@ -44,8 +44,10 @@ void state_capture_ended(struct call *call, CUstream handle)
 	if (!stream)
 		return;
 	sequence = STATE_LOAD(&stream->capture_sequence);
-	if (sequence & 1)
+	if (sequence & 1) {
 		STATE_STORE(&stream->capture_sequence, sequence + 1);
+		proof_capture_over();
+	}
 	STATE_STORE(&stream->capture, 0);
 }
 

@@ -8,6 +8,7 @@
  * that the shim sees; after that the same handle is a new context with a number of our own.
  */
 #include "catalogue/catalogue.h"
+#include "config.h"
 #include "driver/driver.h"
 #include "emit/emit.h"
 #include "emit/table.h"
@@ -208,31 +209,67 @@ void state_context_flags(struct call *call, CUcontext handle, unsigned int flags
 		STATE_STORE(&context->sync_memops, 1);
 }
 
+/* Nobody asks the driver about the streams of a context from here on. True: LOCK_ATTRIBUTE is held. */
+static bool begin_ending(struct call *call)
+{
+	bool asking = config.mode == CONFIG_FIX && lock_take(&attribute_lock);
+
+	proof_context_ending(call);
+	return asking;
+}
+
 void state_context_destroying(struct call *call, CUcontext handle)
 {
-	struct state_context *context;
+	struct state_context *context = NULL;
+	bool asking;
 	bool is_handle;
 	uint64_t key;
 
-	if (!handle || !ask(handle, &key, &is_handle) || !lock_take(&state_lock))
+	if (!handle || !ask(handle, &key, &is_handle))
 		return;
-	context = find(key);
-	if (context)
-		retire(context);
-	lock_give(&state_lock);
+	asking = begin_ending(call);
+	if (lock_take(&state_lock)) {
+		context = find(key);
+		if (context)
+			retire(context);
+		lock_give(&state_lock);
+	}
+	if (!context)
+		proof_context_stays(call);
+	if (asking)
+		lock_give(&attribute_lock);
 }
 
 void state_primary_resetting(struct call *call, CUdevice device)
 {
 	struct state_context *context;
+	bool asking = begin_ending(call);
+	bool ends = false;
 
-	if (!lock_take(&state_lock))
-		return;
-	for (context = all; context; context = context->next)
-		if (key_of(context) && !STATE_LOAD(&context->created) &&
-		    STATE_LOAD(&context->device) == device)
+	if (lock_take(&state_lock)) {
+		for (context = all; context; context = context->next) {
+			if (!key_of(context) || STATE_LOAD(&context->created) ||
+			    STATE_LOAD(&context->device) != device)
+				continue;
 			retire(context);
-	lock_give(&state_lock);
+			ends = true;
+		}
+		lock_give(&state_lock);
+	}
+	if (!ends)
+		proof_context_stays(call);
+	if (asking)
+		lock_give(&attribute_lock);
+}
+
+bool state_context_lives(uint64_t id)
+{
+	struct state_context *context;
+
+	for (context = __atomic_load_n(&all, __ATOMIC_ACQUIRE); context; context = context->next)
+		if (STATE_LOAD(&context->id) == id)
+			return true;
+	return false;
 }
 
 void context_clear(void)

@@ -39,6 +39,7 @@
 #include "emit/arena.h"
 #include "emit/lock.h"
 #include "state/launch.h"
+#include "state/proof.h"
 #include "state/stream.h"
 
 #define STREAM_MAX   16384
@@ -226,6 +227,8 @@ void pending_begin_out(void);
 void pending_take_out(uint64_t *list, struct state_stream *stream, const uint64_t *known);
 void pending_end_out(void);
 void pending_clear(void);
+/* state_unfinished() */
+bool pending_unfinished(struct state_mark *ret_marks, uint32_t most, uint32_t *ret_count);
 extern struct lock attribute_lock;
 
 /* event.c */
@@ -251,6 +254,15 @@ void kernel_clear(void);
 
 /* capture.c: does the capture of this name (state_stream.capture) still go on? */
 bool capture_is_active(uint64_t capture);
+
+/* proof.c: what the other files tell it. */
+void proof_capture_over(void);
+/* Before the streams of the call's context are forgotten; state_after() tells the end. */
+void proof_context_ending(struct call *call);
+/* None was forgotten. */
+void proof_context_stays(struct call *call);
+void proof_context_ended(struct call *call, CUresult result);
+void proof_clear(void);
 
 /* launch.c: this thread is done with the stream. */
 void launch_release(struct state_stream *stream);

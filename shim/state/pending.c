@@ -189,6 +189,40 @@ static void scan(struct call *call, uint64_t *list, unsigned int scopes)
 		take_out_idle(list);
 }
 
+bool pending_unfinished(struct state_mark *ret_marks, uint32_t most, uint32_t *ret_count)
+{
+	uint64_t done = __atomic_load_n(&outs_done, __ATOMIC_SEQ_CST);
+	uint32_t words = (stream_count() + 63) / 64;
+	struct state_stream *stream;
+	uint32_t word, i, count = 0;
+	uint64_t bits;
+
+	for (word = 0; word < words; word++) {
+		for (bits = __atomic_load_n(&pending_bits[word], __ATOMIC_SEQ_CST); bits;
+		     bits &= bits - 1) {
+			stream = stream_at(word * 64 + (uint32_t)__builtin_ctzll(bits));
+			if (!stream_is_pending(stream))
+				continue;
+			if (count == most)
+				return false;
+			ret_marks[count++] = (struct state_mark){stream, stream_submitted(stream)};
+		}
+	}
+	if (__builtin_expect(__atomic_load_n(&outs_begun, __ATOMIC_SEQ_CST) != done, 0)) {
+		/* A bit may have been missing: as in scan(). */
+		for (i = 0, count = 0; i < stream_count(); i++) {
+			stream = stream_at(i);
+			if (!stream_is_pending(stream))
+				continue;
+			if (count == most)
+				return false;
+			ret_marks[count++] = (struct state_mark){stream, stream_submitted(stream)};
+		}
+	}
+	*ret_count = count;
+	return true;
+}
+
 /*
  * Asks the driver whether each candidate is still at work; those that are not are known complete
  * from now on. Skipped: what cannot be named here (streams of other contexts' defaults and other

@@ -240,10 +240,20 @@ void state_after(struct call *call, CUresult result)
 
 	if (call->flags & CALL_EVENT_RECORDING)
 		event_settle(call, result);
-	if (!call->operation || result != CUDA_SUCCESS)
+	if (__builtin_expect(call->flags & CALL_CONTEXT_ENDING, 0))
+		proof_context_ended(call, result);
+	if (__builtin_expect(result != CUDA_SUCCESS, 0)) {
+		if (call->operation || row->kind == CATALOGUE_KIND_WAIT ||
+		    row->kind == CATALOGUE_KIND_QUERY)
+			state_failed(result);
+		return;
+	}
+	if (!call->operation)
 		return;
 	if (call->operation == OPERATION_KERNEL && call->flags & CALL_FIRST_USE)
 		kernel_launched(call->subject);
+	if (!call->stream && !(call->flags & CALL_CAPTURED))
+		state_doubt("off: work on a stream that is not known");
 	if (!call->stream || call->flags & CALL_CAPTURED)
 		return;
 	order_submitted(call);
@@ -283,5 +293,6 @@ void state_forked(void)
 	kernel_clear();
 	memory_clear();
 	pending_clear();
+	proof_clear();
 	arena_done(&state_arena);
 }

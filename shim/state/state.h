@@ -82,7 +82,9 @@ void state_kernel_function(struct call *call, CUfunction function, CUkernel kern
 /* cuModuleUnload, cuLibraryUnload: function handles named again from now on are new functions. */
 void state_module_unloading(struct call *call);
 
-/* Capture. */
+/* Capture. From before the real begin to its end no rewrite is made (state/proof.h). */
+void state_capture_beginning(struct call *call);
+void state_capture_began(struct call *call, CUresult result);
 void state_capture_begun(struct call *call, CUstream stream, CUstreamCaptureMode mode);
 void state_capture_ended(struct call *call, CUstream stream);
 /*
@@ -96,6 +98,12 @@ void state_capture_result(struct call *call, CUresult result);
  * set something else.
  */
 void state_sync_memops(struct call *call, uint64_t address);
+
+/*
+ * A call that may put work on the device, begin a capture or free a block went past the rooms, or may do so: from now on nothing is proven
+ * (state/proof.h). Also from signal handlers, at any moment.
+ */
+void state_unseen(void);
 
 /* In a forked child, before anything else here: forget everything, locks included. */
 void state_forked(void);

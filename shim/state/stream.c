@@ -91,6 +91,7 @@ static struct state_stream *take_over(void)
 		if (count < STREAM_MAX || !retired)
 			return NULL;
 		/* No more entries: what the oldest retired stream still does is forgotten. */
+		state_doubt("off: more streams than can be followed");
 		link = &retired;
 		state_lost("work of destroyed streams");
 	}
@@ -229,7 +230,8 @@ void state_stream_created(struct call *call, CUstream handle, unsigned int flags
 void state_stream_destroying(struct call *call, CUstream handle)
 {
 	struct state_stream *stream;
-	bool attribute = config.attribute && lock_take(&attribute_lock);
+	bool attribute =
+		(config.attribute || config.mode == CONFIG_FIX) && lock_take(&attribute_lock);
 
 	/* Behind the attribute lock: nobody is asking the driver about this stream now. */
 	if (lock_take(&state_lock)) {

@@ -345,7 +345,8 @@ void sync_after(struct call *call, CUresult result)
 	bool waits = false;
 	int saved_errno;
 
-	if (call->flags & CALL_CAPTURED)
+	/* What a rewrite did in the driver's place says nothing of the driver's cost. */
+	if (call->flags & (CALL_CAPTURED | CALL_REWRITTEN))
 		return;
 	if (__builtin_expect(is_quick_launch(call, row), 1))
 		return;

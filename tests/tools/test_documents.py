@@ -99,7 +99,7 @@ class Completion(unittest.TestCase):
 
     def test_values(self):
         self.assertEqual(self.complete("slipstream", "run", "--mode", "=", "o"), {"off", "observe"})
-        self.assertEqual(self.complete("slipstream", "run", "--mode", "="), {"off", "observe"})
+        self.assertEqual(self.complete("slipstream", "run", "--mode", "="), {"off", "observe", "fix"})
         self.assertEqual(self.complete("slipstream", "run", "--python", "=", "of"), {"off"})
         self.assertEqual(self.complete("slipstream", "report", "--by", ""),
                          {"rule", "site", "function", "stream", "thread", "rank", "host", "gpu"})

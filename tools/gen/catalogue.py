@@ -88,6 +88,10 @@ class Hook:
     name: str
     arguments: list
 
+    def c_rewrite(self, call="&call"):
+        """The C condition: rewrite_<name>(&call, &result_, ...), true: it made the call's result."""
+        return f"rewrite_{self.name}({', '.join([call, '&result_'] + self.arguments)})"
+
     def c_call(self):
         """The C statement: state_<name>(&call, ...);"""
         return f"state_{self.name}({', '.join(['&call'] + self.arguments)});"
@@ -113,6 +117,7 @@ class Row:
     before: list = field(default_factory=list)
     after: list = field(default_factory=list)
     result: list = field(default_factory=list)
+    rewrite: list = field(default_factory=list)  # at most one hook
     barrier: str = "none"
     replacement: str = "none"
     doc: str = "unspecified"
@@ -167,7 +172,7 @@ class Row:
                           ("bytes", self.bytes), ("subject", self.subject), ("peer", self.peer)):
             if text is not None:
                 yield key, text
-        for key, hooks in (("before", self.before), ("after", self.after), ("result", self.result)):
+        for key, hooks in (("before", self.before), ("after", self.after), ("result", self.result), ("rewrite", self.rewrite)):
             for hook in hooks:
                 for text in hook.arguments:
                     yield key, text
@@ -498,7 +503,8 @@ def _split_arguments(text):
 
 
 def _hooks(reader, key, known_hooks):
-    """`before`, `after`, `result`: one hook or a list."""
+    """`before`, `after`, `result`: one hook or a list. `rewrite`: one hook."""
+    header, prefix, known = ("rewrite.h", "rewrite_", "rewrite:") if key == "rewrite" else ("state.h", "state_", "")
     value = reader.take(key, "any", [])
     hooks = []
     for text in value if isinstance(value, list) else [value]:
@@ -514,10 +520,10 @@ def _hooks(reader, key, known_hooks):
                 raise reader.error(key, f"must be name(arguments), is {_shown(text)}")
             hook = Hook(match.group(1), _split_arguments(match.group(2)))
         if known_hooks is not None:
-            if hook.name not in known_hooks:
-                raise reader.error(key, f"unknown hook '{hook.name}' (state.h declares no state_{hook.name})")
-            if known_hooks[hook.name] != len(hook.arguments):
-                raise reader.error(key, f"hook '{hook.name}' takes {known_hooks[hook.name]} arguments after the call, "
+            if known + hook.name not in known_hooks:
+                raise reader.error(key, f"unknown hook '{hook.name}' ({header} declares no {prefix}{hook.name})")
+            if known_hooks[known + hook.name] != len(hook.arguments):
+                raise reader.error(key, f"hook '{hook.name}' takes {known_hooks[known + hook.name]} arguments after the call, "
                                         f"{len(hook.arguments)} given")
         for argument in hook.arguments:
             try:
@@ -527,6 +533,8 @@ def _hooks(reader, key, known_hooks):
             except ValueError as error:
                 raise reader.error(key, str(error)) from error
         hooks.append(hook)
+    if key == "rewrite" and len(hooks) > 1:
+        raise reader.error(key, "may be one hook only: two cannot both make the call's result")
     return hooks
 
 
@@ -573,7 +581,7 @@ def _row(place, name, values, ends, known_hooks):
         if row.rules and any(ends[before] for before in row.rules) and ends[slug] is not None:
             raise reader.error("rules", f"'{slug}' is never reached: a rule before it always holds")
         row.rules.append(slug)
-    for key in ("before", "after", "result"):
+    for key in ("before", "after", "result", "rewrite"):
         setattr(row, key, _hooks(reader, key, known_hooks))
     idle = _Reader(place, name, reader.take("idle", "mapping", {}))
     row.idle_fixed_ns = idle.take("fixed_ns", "count", 0)
@@ -654,6 +662,19 @@ def read_hooks(path):
     return hooks
 
 
+def read_rewrites(path):
+    """The same of rewrite.h: {"rewrite:" and name: arguments after call and result}."""
+    if not os.path.isfile(path):
+        return {}
+    text = re.sub(r"/\*.*?\*/|//[^\n]*", "", _read(path), flags=re.DOTALL)
+    hooks = {}
+    for match in re.finditer(r"\bbool\s+rewrite_(\w+)\s*\(([^)]*)\)\s*;", text):
+        parameters = match.group(2).split(",")
+        if len(parameters) > 1 and parameters[0].split()[:2] == ["struct", "call"]:
+            hooks["rewrite:" + match.group(1)] = len(parameters) - 2
+    return hooks
+
+
 def fnv1a(data, value=0xcbf29ce484222325):
     for byte in data:
         value = ((value ^ byte) * 0x100000001b3) & 0xffffffffffffffff
@@ -667,6 +688,8 @@ def load(directory, state_header=None):
     if state_header is None:
         state_header = os.path.join(directory, "..", "state", "state.h")
     known_hooks = read_hooks(state_header)
+    if known_hooks is not None:
+        known_hooks.update(read_rewrites(os.path.join(directory, "..", "rewrite", "rewrite.h")))
     rules, slugs = [], set()
     for place, values in _rows(rules_path):
         slug = values.get("slug")

@@ -208,10 +208,20 @@ def short_way(export):
         return None
     if export.name.startswith("cuLaunchCooperativeKernelMultiDevice") or not row.subject:
         return None
+    if row.rewrite:
+        sys.exit(f"wrappers: {export.name}: a launch that takes the short way has no rewrite")
     # Events that a launch attribute records must be seen by state: none may be named.
     if any(hook.name != "event_foreign" for hook in row.after):
         return None
     return " && ".join([f"!({argument})" for hook in row.after for argument in hook.arguments]) or "true"
+
+
+def passes(export, arguments):
+    """A call that the rooms do not see. What it may put on a stream, end, or take from the pool, is then unknown for good."""
+    row = export.row
+    if row.submits == "none" and row.kind not in ("capture", "context", "stream") and not row.rewrite:
+        return ["\tif (entry_unlikely(!rooms_))", f"\t\treturn real_({arguments});"]
+    return ["\tif (entry_unlikely(!rooms_)) {", "\t\tstate_unseen();", f"\t\treturn real_({arguments});", "\t}"]
 
 
 def begin(export, indent, place="__builtin_return_address(0), ENTRY_FRAME()"):
@@ -263,7 +273,7 @@ def long_way(export, short):
             f"\t{prototype.declare_pointer('real_')};", "\tstruct state_launch launch_;", "\tuint64_t entered_, left_;", "\tstruct call call;",
             "\tCUresult result_;", "\tbool rooms_, plain_;", "", f"\trooms_ = entry_count(FUNCTION_{name});", f"\treal_ = ENTRY_DRIVER({name});",
             "\tif (entry_unlikely(!real_))", f"\t\treturn entry_missing(FUNCTION_{name});",
-            "\tif (entry_unlikely(!rooms_))", f"\t\treturn real_({arguments});", "\tentry_rooms_enter();",
+            *passes(export, arguments), "\tentry_rooms_enter();",
             *([] if short == "true" else [f"\tplain_ = {short} &&"]),
             f"\t{'plain_ = ' if short == 'true' else chr(9) + ' '}state_launch_is_plain({row.stream_argument}, {row.subject}, {per_thread}, &launch_);",
             "\tif (!plain_) {", *begin(export, "\t\t", place), "\t\tstate_before(&call);", "\t}",
@@ -283,6 +293,14 @@ def wrapper(export):
     number = f"FUNCTION_{name}"
     pointer = prototype.declare_pointer("real_")
     lines = [f"ENTRY_EXPORT {prototype.declare()};", f"{prototype.declare()}", "{"]
+    if row.level == "count" and row.rewrite:
+        # A getter: what the rewrites know of it answers, without a struct call.
+        lines += [f"\t{pointer};", "\tCUresult result_;", "\tbool rooms_, done_;", "", f"\trooms_ = entry_count({number});",
+                  f"\treal_ = ENTRY_DRIVER({name});", "\tif (entry_unlikely(!real_))", f"\t\treturn entry_missing({number});",
+                  "\tif (entry_unlikely(rewrite_active()) && rooms_) {", "\t\tentry_rooms_enter();",
+                  f"\t\tdone_ = {row.rewrite[0].c_rewrite('NULL')};", "\t\tentry_rooms_leave();",
+                  "\t\tif (done_)", "\t\t\treturn result_;", "\t}", f"\treturn real_({arguments});", "}", ""]
+        return "\n".join(lines)
     if row.level == "count":
         forget = ["\tstate_launch_end_row();"] if row.kind == "context" else []
         lines += [f"\t{pointer};", "", f"\tentry_count({number});", *forget, f"\treal_ = ENTRY_DRIVER({name});",
@@ -295,11 +313,17 @@ def wrapper(export):
     lines += [f"\t{pointer};", "\tstruct call call;", "\tCUresult result_;", "\tbool rooms_;", "",
               f"\trooms_ = entry_count({number});", f"\treal_ = ENTRY_DRIVER({name});",
               "\tif (entry_unlikely(!real_))", f"\t\treturn entry_missing({number});",
-              "\tif (entry_unlikely(!rooms_))", f"\t\treturn real_({arguments});"]
+              *passes(export, arguments)]
     lines += begin(export, "\t") + ["\tentry_rooms_enter();", "\tstate_before(&call);"]
     lines += ["\t" + hook.c_call() for hook in row.before]
-    lines += ["\tentry_rooms_leave();", "\tcall.entered = clock_ticks();", f"\tresult_ = real_({arguments});",
-              "\tcall.left = clock_ticks();", "\tentry_rooms_enter();", "\tsync_after(&call, result_);"]
+    if row.rewrite:
+        # A rewrite reads the clock around what it asks of the driver itself.
+        lines += [f"\tif (!entry_unlikely(rewrite_active()) || !{row.rewrite[0].c_rewrite()}) {{",
+                  "\t\tentry_rooms_leave();", "\t\tcall.entered = clock_ticks();", f"\t\tresult_ = real_({arguments});",
+                  "\t\tcall.left = clock_ticks();", "\t\tentry_rooms_enter();", "\t}", "\tsync_after(&call, result_);"]
+    else:
+        lines += ["\tentry_rooms_leave();", "\tcall.entered = clock_ticks();", f"\tresult_ = real_({arguments});",
+                  "\tcall.left = clock_ticks();", "\tentry_rooms_enter();", "\tsync_after(&call, result_);"]
     lines += end(export)
     return "\n".join(lines)
 
@@ -308,7 +332,7 @@ def check_names(export):
     """Parameters must not shadow what a wrapper calls its own."""
     for name in export.prototype.names():
         if name in ("call", "result_", "real_", "rooms_", "plain_", "launch_", "entered_", "left_",
-                    "ready_", "return_address_", "frame_"):
+                    "ready_", "done_", "return_address_", "frame_"):
             sys.exit(f"wrappers: {export.name}: parameter '{name}' has the name of a wrapper's variable")
 
 

@@ -7,7 +7,7 @@ import re
 import sys
 
 ROW = re.compile(r'^OPTION\(\s*(\w+)\s*,\s*(\w+)\s*,\s*(\w+)\s*,\s*(NULL|"[^"]*")\s*,\s*"([^"]*)"\s*,\s*"([^"]*)"\s*\)\s*$')
-KINDS = {"MODE", "STRING", "BOOL", "UINT", "NS", "LEVEL"}
+KINDS = {"MODE", "STRING", "BOOL", "UINT", "NS", "LEVEL", "LIST"}
 
 
 def read_settings(path):
@@ -43,6 +43,8 @@ def entry(row):
     lines = [".TP", "%s, variable \\fBSLIPSTREAM_%s\\fR" % (shown, variable), troff(text[0].upper() + text[1:]) + "."]
     if kind == "NS":
         lines.append("A number with ns (as without unit), us, ms or s.")
+    if kind == "LIST":
+        lines.append("Several are joined by commas.")
     if default is not None:
         lines.append("Default: %s." % troff(default))
     return "\n".join(lines)
@@ -50,7 +52,7 @@ def entry(row):
 
 def case(row):
     _, option, kind, _, unit, _ = row
-    if kind in ("MODE", "LEVEL", "BOOL"):
+    if kind in ("MODE", "LEVEL", "LIST", "BOOL"):
         return "\t%s)\n\t\tCOMPREPLY=($(compgen -W '%s' -- \"$current\"))\n\t\treturn\n\t\t;;" % (option, unit.replace("|", " "))
     if kind == "STRING":
         return "\t%s)\n\t\tCOMPREPLY=($(compgen %s -- \"$current\"))\n\t\treturn\n\t\t;;" % (

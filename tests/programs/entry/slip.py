@@ -7,7 +7,7 @@ import struct
 
 SEGMENT = 1 << 20
 HEADER, PAD, STRING, FUNCTION, RULE, COUNTERS, THUNKS, CANDIDATE, WAIT, WAITED_FOR, NOTE = 1, 2, 3, 4, 5, 6, 7, 10, 11, 12, 13
-NOTES = {1: "unwrapped", 2: "table", 3: "second", 4: "pass", 5: "lost", 6: "python", 7: "error", 8: "config", 9: "missing", 10: "untimed"}
+NOTES = {1: "unwrapped", 2: "table", 3: "second", 4: "pass", 5: "lost", 6: "python", 7: "error", 8: "config", 9: "missing", 10: "untimed", 11: "rewrite"}
 
 
 def records(path):

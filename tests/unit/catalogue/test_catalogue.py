@@ -123,10 +123,10 @@ class Data(unittest.TestCase):
         self.assertEqual(self.catalogue.functions["cuEventQuery"].level, "timed")
 
     def test_macros_exist(self):
-        """Every capital name in a row is declared: in operands.h, in record.h or by cuda.h."""
+        """Every capital name in a row is declared: in operands.h, in record.h, in rewrite.h or by cuda.h."""
         known = ""
         for path in (os.path.join(support.ROOT, "shim", "entry", "operands.h"), os.path.join(support.ROOT, "shim", "emit", "record.h"),
-                     os.path.join(support.INCLUDE, "cuda.h")):
+                     os.path.join(support.ROOT, "shim", "rewrite", "rewrite.h"), os.path.join(support.INCLUDE, "cuda.h")):
             with open(path, encoding="utf-8") as stream:
                 known += stream.read()
         known = set(re.findall(r"\w+", known))

@@ -164,6 +164,33 @@ static void test_rank(void **state)
 	}
 }
 
+static void test_lists(void **state)
+{
+	static const char *const bad[] = {"pinned,",      ",pinned", "pinne",
+					  "pinned,frees", ",",       "pinned|pinned"};
+	char entry[64], text[96];
+
+	load("SLIPSTREAM_X=1"); /* the defaults */
+	assert_int_equal(config.fix, CONFIG_FIX_PINNED);
+	assert_int_equal(config.relax, CONFIG_RELAX_FREE);
+	load("SLIPSTREAM_RELAX=strict-free");
+	assert_accepted();
+	assert_int_equal(config.relax, CONFIG_STRICT_FREE);
+	load("SLIPSTREAM_RELAX=strict-free,free");
+	assert_accepted();
+	assert_int_equal(config.relax, CONFIG_STRICT_FREE | CONFIG_RELAX_FREE);
+	load("SLIPSTREAM_FIX=pinned,pinned");
+	assert_accepted();
+	assert_int_equal(config.fix, CONFIG_FIX_PINNED);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		snprintf(entry, sizeof(entry), "SLIPSTREAM_FIX=%s", bad[i]);
+		snprintf(text, sizeof(text), "SLIPSTREAM_FIX: bad value '%s'", bad[i]);
+		load(entry);
+		assert_problem(text);
+		assert_int_equal(config.fix, CONFIG_FIX_PINNED);
+	}
+}
+
 static void test_mode(void **state)
 {
 	static const char *const bad[] = {"OFF", "offf", "of", "observe ", " off", "0", "on"};
@@ -176,8 +203,8 @@ static void test_mode(void **state)
 	assert_accepted();
 	assert_int_equal(config.mode, CONFIG_OBSERVE);
 	load("SLIPSTREAM_MODE=fix");
-	assert_problem("SLIPSTREAM_MODE: not in this build, observing instead: 'fix'");
-	assert_int_equal(config.mode, CONFIG_OBSERVE);
+	assert_accepted();
+	assert_int_equal(config.mode, CONFIG_FIX);
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		snprintf(entry, sizeof(entry), "SLIPSTREAM_MODE=%s", bad[i]);
 		snprintf(text, sizeof(text), "SLIPSTREAM_MODE: bad value '%s'", bad[i]);
@@ -344,8 +371,7 @@ static void test_unknown_names(void **state)
 {
 	static char entry[LONG_SIZE];
 
-	add("SLIPSTREAM_FIX=x");
-	add("SLIPSTREAM_RELAX=x");
+	add("SLIPSTREAM_STREAM_TO=x");
 	add("SLIPSTREAM_LIBRARY=x");
 	add("SLIPSTREAMISH=1");
 	add("PATH=/bin");
@@ -460,6 +486,7 @@ int main(void)
 		TEST(defaults),
 		TEST(empty),
 		TEST(mode),
+		TEST(lists),
 		TEST(trace),
 		TEST(rank),
 		TEST(string),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * The few driver functions that state calls, as tests fake them.
+ * The few driver functions that state and the rewrites call, as tests fake them.
  */
 #ifndef SLIPSTREAM_FAKE_DRIVER_OPS_H
 #define SLIPSTREAM_FAKE_DRIVER_OPS_H
@@ -19,6 +19,18 @@ struct driver_ops {
 	CUresult (*cuStreamQuery)(CUstream stream);
 	CUresult (*cuStreamIsCapturing)(CUstream stream, CUstreamCaptureStatus *ret_status);
 	CUresult (*cuThreadExchangeStreamCaptureMode)(CUstreamCaptureMode *mode);
+	/* And the rewrites. */
+	CUresult (*cuCtxSynchronize)(void);
+	CUresult (*cuEventCreate)(CUevent *ret_event, unsigned int flags);
+	CUresult (*cuEventQuery)(CUevent event);
+	CUresult (*cuEventRecord)(CUevent event, CUstream stream);
+	CUresult (*cuMemAllocHost_v2)(void **ret_address, size_t bytes);
+	CUresult (*cuMemFreeHost)(void *address);
+	CUresult (*cuMemHostAlloc)(void **ret_address, size_t bytes, unsigned int flags);
+	CUresult (*cuPointerGetAttribute)(void *ret_value, CUpointer_attribute attribute,
+					  CUdeviceptr address);
+	CUresult (*cuPointerGetAttributes)(unsigned int count, CUpointer_attribute *attributes,
+					   void **ret_values, CUdeviceptr address);
 };
 
 #endif

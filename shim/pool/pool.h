@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Pool: blocks of pinned host memory between their free and their next use.
+ *
+ * Words
+ *	block	one whole allocation of the driver. Never split, never joined: what the driver answers about an address in it
+ *		(flags, device pointer, range) is right of itself, but for its size
+ *	live	the program has it
+ *	parked	freed by the program; work that was submitted before may still use it. In a batch
+ *	ready	parked once, and proven to be used by nobody any more
+ *	batch	blocks freed since the batch before it was closed; proven together. Batch 0 is the open one
+ *	held	parked or ready; what the limit is about
+ *	key	context id, flags as given, size. A block serves requests of its own key only
+ *
+ * Invariants
+ *	A block is in the address table exactly while the driver has it for us: out before the driver's free, in after its allocation.
+ *	A block is given out only as ready, and only to the context it was made in.
+ *	Nothing here calls the driver. Everything is under LOCK_POOL, held for a few look-ups; where that cannot be taken (a signal
+ *	handler inside the shim) the answer is "not ours", and the call goes to the driver.
+ *
+ * Sizes are in bytes. Any thread.
+ */
+#ifndef SLIPSTREAM_POOL_POOL_H
+#define SLIPSTREAM_POOL_POOL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Batches closed and not yet proven, at most; and the open one. */
+#define POOL_BATCHES 9
+
+enum pool_state { POOL_NOT_OURS, POOL_LIVE, POOL_PARKED, POOL_READY };
+
+struct pool_block {
+	uint64_t address;
+	uint64_t size;      /* the driver's allocation */
+	uint64_t requested; /* what the program asked for, at most size */
+	uint64_t context;   /* id */
+	uint64_t buffer_id; /* 0: the driver's own; else what a recycled block shows instead */
+	uint32_t flags;
+	uint32_t state; /* enum pool_state */
+	/* The pool's own. */
+	struct pool_block *next;  /* in a batch, a depot, the spare ones, or a list handed out */
+	struct pool_block *chain; /* of the address table */
+	struct pool_depot *depot;
+};
+
+/* `limit`: bytes held at most. Once, before any other. */
+void pool_start(uint64_t limit);
+/* 1/16 of the machine's memory or of the control group's limit, whichever is less. */
+uint64_t pool_default_limit(void);
+
+/* What the driver is asked for: at most 12.5 % more, or 63 bytes. 0: too large for the pool. */
+uint64_t pool_size(uint64_t bytes);
+
+/* A ready block of the key, live from now on; 0: none. *ret_parked: a proof might make one ready. */
+uint64_t pool_take(uint64_t context, uint32_t flags, uint64_t bytes, bool *ret_parked);
+
+/* A new allocation of the driver, live. Displaces what stood at its address. False: not stored. */
+bool pool_add(uint64_t context, uint32_t flags, uint64_t bytes, uint64_t size, uint64_t address);
+
+/* The block that begins at this address, copied; POOL_NOT_OURS: none. */
+enum pool_state pool_look(uint64_t address, struct pool_block *ret_block);
+
+/*
+ * Live block to the open batch; `ready`: nobody can be using it, so it is ready at once. False: not live, another context's, or more than
+ * the limit.
+ */
+bool pool_park(uint64_t address, uint64_t context, bool ready);
+
+/* Live block out of the table, since the driver shall free it; false: not live. */
+bool pool_remove(uint64_t address, struct pool_block *ret_block);
+/* The driver refused: live as before. */
+void pool_put_back(const struct pool_block *block);
+
+/* Does the batch hold anything? */
+bool pool_batch_is_empty(unsigned int batch);
+/* The open batch becomes this one, which is empty. */
+void pool_close(unsigned int batch);
+/* The batch is proven: its blocks are ready. */
+void pool_release(unsigned int batch);
+
+/*
+ * Takes held blocks of the context out, ready ones first, until at most `keep` bytes are held; parked ones only if `parked`. A list, for
+ * pool_spare() once the driver has freed them.
+ */
+struct pool_block *pool_drain(uint64_t context, uint64_t keep, bool parked);
+void pool_spare(struct pool_block *list);
+
+/* Contexts ended, and their memory with them: forgets blocks of all that do not live. */
+void pool_drop(bool (*lives)(uint64_t context));
+
+struct pool_bytes {
+	uint64_t held, peak, live, limit;
+};
+/* Each figure as it was at some moment of the call. */
+void pool_bytes(struct pool_bytes *ret_bytes);
+
+#endif

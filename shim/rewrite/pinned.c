@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Pinned: cuMemHostAlloc, cuMemAllocHost and cuMemFreeHost out of the pool (pool.h). Called by the generated wrappers. Relies on
+ * proof.c: a block that is given out is used by nobody.
+ *
+ * A free returns without the wait that the driver's free makes (no document promises it), unless `strict-free` asks for that. Where a
+ * rewrite is not safe the driver frees, in this very call, and only in calls that wait for the device anyway: a free by the driver drains
+ * it. Blocks that are held go back to the driver in such calls only: a free that the limit does not let in, and an allocation that the
+ * driver has no memory for.
+ *
+ * What a recycled block holds is what its last user left; the driver's fresh memory is in practice zero, but nothing promises it.
+ */
+#include "call.h"
+#include "catalogue/catalogue.h"
+#include "clock.h"
+#include "config.h"
+#include "driver/driver.h"
+#include "emit/emit.h"
+#include "rewrite/internal.h"
+#include "rewrite/rewrite.h"
+#include "state/proof.h"
+#include "state/state.h"
+
+/* Not write-combined memory: its device address is another one, under which a block would not be found. */
+#define KNOWN_FLAGS (CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | REWRITE_ALLOC_HOST)
+
+static CUresult driver_alloc(void **ret_address, size_t bytes, unsigned int flags)
+{
+	return flags & REWRITE_ALLOC_HOST ? driver.cuMemAllocHost_v2(ret_address, bytes)
+					  : driver.cuMemHostAlloc(ret_address, bytes, flags);
+}
+
+/* Frees a list that pool_drain() gave. Only in a call that drains the device anyway. */
+static void free_list(struct pool_block *list)
+{
+	const struct pool_block *block;
+
+	for (block = list; block; block = block->next) {
+		COUNT(real_frees, 1);
+		if (driver.cuMemFreeHost((void *)(uintptr_t)block->address) != CUDA_SUCCESS)
+			emit_note(NOTE_REWRITE, "the driver did not take a block back");
+	}
+	pool_spare(list);
+}
+
+/* The driver has the last word: without a block of ours it is asked with the program's own arguments. */
+static bool allocate(struct call *call, uint64_t context, CUresult *ret_result, void **ret_address,
+		     size_t bytes, unsigned int flags)
+{
+	uint64_t size = pool_size(bytes);
+	struct pool_block *list;
+	void *address = NULL;
+	CUresult result;
+
+	call->entered = clock_ticks();
+	result = driver_alloc(&address, size, flags);
+	if (result == CUDA_ERROR_OUT_OF_MEMORY) {
+		list = pool_drain(context, 0, true);
+		if (!list)
+			return false;
+		COUNT(purges, 1);
+		free_list(list);
+		result = driver_alloc(&address, size, flags);
+	}
+	call->left = clock_ticks();
+	if (result != CUDA_SUCCESS)
+		return false;
+	if (!pool_add(context, flags, bytes, size, (uintptr_t)address))
+		emit_note(NOTE_REWRITE, "a block could not be stored");
+	*ret_address = address;
+	*ret_result = CUDA_SUCCESS;
+	return true;
+}
+
+bool rewrite_host_alloc(struct call *call, CUresult *ret_result, void **ret_address, size_t bytes,
+			unsigned int flags)
+{
+	uint64_t context = state_context_id(call->context);
+	const char *objection = state_objection();
+	uint64_t address;
+	bool parked, done;
+
+	if (!(config.fix & CONFIG_FIX_PINNED) || !ret_address || !bytes || !context ||
+	    flags & ~KNOWN_FLAGS)
+		return false;
+	if (!objection && !pool_size(bytes))
+		objection = "larger than the pool may hold";
+	if (objection) {
+		emit_note(NOTE_REWRITE, objection);
+		return false;
+	}
+	address = pool_take(context, flags, bytes, &parked);
+	if (!address && parked) {
+		proof_advance(context);
+		address = pool_take(context, flags, bytes, &parked);
+		if (!address)
+			COUNT(unproven, 1);
+	}
+	if (address) {
+		COUNT(hits, 1);
+		call->flags |= CALL_REWRITTEN;
+		*ret_address = (void *)(uintptr_t)address;
+		*ret_result = CUDA_SUCCESS;
+		done = true;
+	} else {
+		COUNT(misses, 1);
+		done = allocate(call, context, ret_result, ret_address, bytes, flags);
+	}
+	counts_bytes();
+	return done;
+}
+
+/* The wait of the driver's free, as far as this context goes. False: the driver must free, to wait for more, or to tell its error. */
+static bool wait_like_the_driver(struct call *call)
+{
+	uint32_t i;
+
+	if (call->pending_count > CALL_PENDING_MAX || !driver.cuCtxSynchronize)
+		return false;
+	for (i = 0; i < call->pending_count; i++)
+		if (!state_in_scope(call, call->pending[i].stream, CATALOGUE_SCOPE_CONTEXT))
+			return false;
+	call->entered = clock_ticks();
+	if (driver.cuCtxSynchronize() != CUDA_SUCCESS)
+		return false;
+	call->left = clock_ticks();
+	state_context_observed(call, CUDA_SUCCESS);
+	return true;
+}
+
+/* NULL: the block may be parked. */
+static const char *must_really_free(struct call *call, const struct pool_block *block)
+{
+	const char *objection = state_objection();
+
+	if (objection)
+		return objection;
+	if (!call->context)
+		return "a free without a current context";
+	if (state_context_id(call->context) != block->context)
+		return "a free in another context";
+	if (call->freed_bytes && call->freed_flags)
+		return "a block with attributes of its own";
+	if (config.relax & CONFIG_STRICT_FREE && !wait_like_the_driver(call))
+		return "strict-free: the driver must wait";
+	return NULL;
+}
+
+static void really_free(struct call *call, CUresult *ret_result, void *address)
+{
+	struct pool_block block;
+
+	/* Out before the driver frees it, since the address may come back at once. Another thread was faster: a double free. */
+	if (!pool_remove((uintptr_t)address, &block)) {
+		*ret_result = CUDA_ERROR_INVALID_VALUE;
+		return;
+	}
+	COUNT(real_frees, 1);
+	if (!call->entered)
+		call->entered = clock_ticks();
+	*ret_result = driver.cuMemFreeHost(address);
+	call->left = clock_ticks();
+	if (*ret_result != CUDA_SUCCESS)
+		pool_put_back(&block);
+}
+
+bool rewrite_host_free(struct call *call, CUresult *ret_result, void *address)
+{
+	struct pool_block block;
+	struct pool_bytes bytes;
+	const char *why;
+
+	switch (pool_look((uintptr_t)address, &block)) {
+	case POOL_NOT_OURS:
+		return false;
+	case POOL_LIVE:
+		break;
+	default: /* freed before */
+		call->flags |= CALL_REWRITTEN;
+		*ret_result = CUDA_ERROR_INVALID_VALUE;
+		return true;
+	}
+	why = must_really_free(call, &block);
+	if (!why && pool_park((uintptr_t)address, block.context, state_is_idle())) {
+		COUNT(parked, 1);
+		if (config.relax & CONFIG_STRICT_FREE) {
+			COUNT(waits_made, call->pending_count != 0);
+		} else {
+			COUNT(waits_avoided, call->pending_count != 0);
+			call->flags |= CALL_REWRITTEN;
+		}
+		*ret_result = CUDA_SUCCESS;
+		counts_bytes();
+		return true;
+	}
+	really_free(call, ret_result, address);
+	if (!why && *ret_result == CUDA_SUCCESS) {
+		/* The limit: this call has drained the device, so others may go too. */
+		why = "a free above the limit";
+		pool_bytes(&bytes);
+		free_list(pool_drain(block.context, bytes.limit / 2, true));
+	}
+	if (why)
+		emit_note(NOTE_REWRITE, why);
+	counts_bytes();
+	return true;
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Pointer: what can be asked about an address in a block of the pool. Called by the generated wrappers of the getters. The driver answers
+ * of itself, but for three things: a block's size is what the program asked for, a recycled block is another buffer than it was, and a
+ * freed block is no memory of the driver at all.
+ */
+#include "driver/driver.h"
+#include "rewrite/internal.h"
+#include "rewrite/rewrite.h"
+
+/* The block that the address lies in, as the program may see it. */
+static enum pool_state find(uint64_t address, struct pool_block *ret_block)
+{
+	enum pool_state state = pool_look(address, ret_block);
+	CUdeviceptr base = 0;
+
+	if (state == POOL_NOT_OURS && driver.cuMemGetAddressRange_v2 &&
+	    driver.cuMemGetAddressRange_v2(&base, NULL, address) == CUDA_SUCCESS && base != address)
+		state = pool_look(base, ret_block);
+	/* Behind what was asked for there is nothing. */
+	if (state == POOL_LIVE && address - ret_block->address >= ret_block->requested)
+		state = POOL_PARKED;
+	return state;
+}
+
+bool rewrite_host_query(struct call *call, CUresult *ret_result, const void *address)
+{
+	struct pool_block block;
+	enum pool_state state = find((uintptr_t)address, &block);
+
+	if (state == POOL_NOT_OURS || state == POOL_LIVE)
+		return false;
+	*ret_result = CUDA_ERROR_INVALID_VALUE;
+	return true;
+}
+
+bool rewrite_address_range(struct call *call, CUresult *ret_result, CUdeviceptr *ret_base,
+			   size_t *ret_size, CUdeviceptr address)
+{
+	struct pool_block block;
+	enum pool_state state = find(address, &block);
+
+	if (state == POOL_NOT_OURS)
+		return false;
+	if (state != POOL_LIVE) {
+		*ret_result = CUDA_ERROR_NOT_FOUND;
+		return true;
+	}
+	*ret_result = driver.cuMemGetAddressRange_v2(ret_base, ret_size, address);
+	if (*ret_result == CUDA_SUCCESS && ret_size)
+		*ret_size = block.requested;
+	return true;
+}
+
+static void correct(void *value, CUpointer_attribute attribute, const struct pool_block *block)
+{
+	switch (attribute) {
+	case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+	case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
+		*(size_t *)value = block->requested;
+		break;
+	case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+		if (block->buffer_id)
+			*(unsigned long long *)value = block->buffer_id;
+		break;
+	default:
+		break;
+	}
+}
+
+bool rewrite_pointer_attribute(struct call *call, CUresult *ret_result, void *ret_value,
+			       CUpointer_attribute attribute, CUdeviceptr address)
+{
+	struct pool_block block;
+	enum pool_state state = find(address, &block);
+
+	if (state == POOL_NOT_OURS)
+		return false;
+	if (state != POOL_LIVE) {
+		*ret_result = CUDA_ERROR_INVALID_VALUE;
+		return true;
+	}
+	*ret_result = driver.cuPointerGetAttribute(ret_value, attribute, address);
+	if (*ret_result == CUDA_SUCCESS)
+		correct(ret_value, attribute, &block);
+	return true;
+}
+
+bool rewrite_pointer_attributes(struct call *call, CUresult *ret_result, unsigned int count,
+				CUpointer_attribute *attributes, void **ret_values,
+				CUdeviceptr address)
+{
+	struct pool_block block;
+	enum pool_state state = find(address, &block);
+	char nothing;
+	unsigned int i;
+
+	if (state == POOL_NOT_OURS)
+		return false;
+	/* For memory that is none of its own the driver succeeds, with values of nothing: ours here is none, and stays where it is. */
+	if (state != POOL_LIVE)
+		address = (uintptr_t)&nothing;
+	*ret_result = driver.cuPointerGetAttributes(count, attributes, ret_values, address);
+	for (i = 0; state == POOL_LIVE && *ret_result == CUDA_SUCCESS && i < count; i++)
+		correct(ret_values[i], attributes[i], &block);
+	return true;
+}

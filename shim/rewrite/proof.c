@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Proof: which freed blocks nobody can be using any more. Called by the hooks when the program asks for memory that may be had that way.
+ *
+ * A pointer to pinned memory can be anywhere: in a queued copy, in a kernel's parameters, in a structure on the device. So the suspects of
+ * a freed block are all streams of all contexts that had unfinished work at its free, and it is ready when each of them is known complete
+ * up to the number it had then. Blocks are proven in batches: those freed since the last batch was closed share one list of marks, taken
+ * after the last of them was freed; so the cost goes with the streams, not with the blocks.
+ *
+ * Most marks are passed by what the program waits for itself. Where they are not, the driver is asked, in the relaxed capture mode, in
+ * the stream's own context, which must be this thread's current one:
+ *	a query of the stream: if all of it is done, so is what was submitted before the query;
+ *	else an event behind what it has now, one a stream at a time, asked for later. Never on the legacy stream: a record there is an
+ *	operation that other streams wait for. Never into a long queue: the record could wait for room.
+ * What cannot be asked (streams of other contexts and threads, destroyed ones, ones that no wrapper saw made) waits for the program.
+ *
+ * Everything here is between state_asking_begin() and _end(), but what was learned is told to state after it, since the trace hears of that.
+ */
+#include <string.h>
+
+#include "driver/driver.h"
+#include "emit/emit.h"
+#include "rewrite/internal.h"
+#include "state/proof.h"
+
+#define MARKS_MAX  64
+#define EVENTS_MAX 64
+/* Operations in a queue behind which no event is recorded; drivers were seen to wait from 1024 on. */
+#define QUEUE_MAX 256
+
+/* What a closed batch of the pool waits for. Batch numbers go round from 1 to POOL_BATCHES - 1, the oldest is `first`. */
+static struct batch {
+	bool known; /* false: there were too many streams; looked at again */
+	uint32_t count;
+	struct state_mark marks[MARKS_MAX];
+} batches[POOL_BATCHES];
+static unsigned int first = 1, closed;
+
+/* Events of ours. `covers.stream` NULL: not in use. */
+static struct own_event {
+	CUevent event;
+	uint64_t context; /* 0: no event */
+	struct state_mark covers;
+} events[EVENTS_MAX];
+
+static unsigned int batch_at(unsigned int index)
+{
+	return (first - 1 + index) % (POOL_BATCHES - 1) + 1;
+}
+
+static void look(struct batch *batch)
+{
+	batch->known = state_unfinished(batch->marks, MARKS_MAX, &batch->count);
+	if (!batch->known)
+		emit_note(NOTE_REWRITE, "too many streams at work to prove anything");
+}
+
+static void close_open(void)
+{
+	unsigned int number;
+
+	if (pool_batch_is_empty(0) || closed == POOL_BATCHES - 1)
+		return;
+	number = batch_at(closed++);
+	pool_close(number);
+	/* After it: all that was submitted before the last of these frees is among it. */
+	look(&batches[number]);
+}
+
+static bool is_proven(struct batch *batch)
+{
+	uint32_t i, kept = 0;
+
+	if (!batch->known)
+		look(batch);
+	for (i = 0; i < batch->count; i++)
+		if (!state_is_complete(&batch->marks[i]))
+			batch->marks[kept++] = batch->marks[i];
+	batch->count = kept;
+	return batch->known && !kept && !state_objection();
+}
+
+static void release_proven(void)
+{
+	while (closed && is_proven(&batches[first])) {
+		pool_release(first);
+		first = batch_at(1);
+		closed--;
+	}
+}
+
+/* The event that was recorded on this stream; or with NULL, one to record. */
+static struct own_event *event_of(const struct state_stream *stream, uint64_t context)
+{
+	unsigned int i;
+
+	for (i = 0; i < EVENTS_MAX; i++)
+		if (events[i].context == context && events[i].covers.stream == stream)
+			return &events[i];
+	return NULL;
+}
+
+static struct own_event *event_to_record(uint64_t context)
+{
+	struct own_event *own = event_of(NULL, context);
+	CUresult result;
+
+	if (own)
+		return own;
+	own = event_of(NULL, 0);
+	if (!own)
+		return NULL;
+	result = driver.cuEventCreate(&own->event, CU_EVENT_DISABLE_TIMING);
+	if (result != CUDA_SUCCESS) {
+		emit_note(NOTE_REWRITE, "an event could not be made");
+		state_failed(result);
+		return NULL;
+	}
+	own->context = context;
+	return own;
+}
+
+static void record(CUstream handle, const struct state_mark *covers, uint64_t context)
+{
+	struct own_event *own;
+	CUresult result;
+
+	if (handle == CU_STREAM_LEGACY || state_queued(covers->stream) > QUEUE_MAX)
+		return;
+	own = event_to_record(context);
+	if (!own)
+		return;
+	result = driver.cuEventRecord(own->event, handle);
+	if (result != CUDA_SUCCESS) {
+		emit_note(NOTE_REWRITE, "an event could not be recorded");
+		state_failed(result);
+		return;
+	}
+	own->covers = *covers;
+	COUNT(events, 1);
+}
+
+/* True: *ret_learned is known complete. */
+static bool ask(const struct state_mark *mark, uint64_t context, struct state_mark *ret_learned)
+{
+	struct own_event *own = event_of(mark->stream, context);
+	CUstream handle;
+	CUresult result;
+
+	if (own) {
+		result = driver.cuEventQuery(own->event);
+		if (result == CUDA_SUCCESS) {
+			*ret_learned = own->covers;
+			own->covers.stream = NULL;
+			return true;
+		}
+		if (result != CUDA_ERROR_NOT_READY)
+			state_failed(result);
+		return false;
+	}
+	handle = state_handle(mark->stream, context);
+	if (!handle)
+		return false;
+	/* Before the query: what is submitted meanwhile is not covered. */
+	*ret_learned = (struct state_mark){mark->stream, state_newest(mark->stream)};
+	COUNT(queries, 1);
+	result = driver.cuStreamQuery(handle);
+	if (result == CUDA_SUCCESS)
+		return true;
+	if (result == CUDA_ERROR_NOT_READY)
+		record(handle, ret_learned, context);
+	else
+		state_failed(result);
+	return false;
+}
+
+static uint32_t ask_all(const struct batch *batch, uint64_t context, struct state_mark *ret_learned)
+{
+	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+	uint32_t i, count = 0;
+
+	if (!driver.cuStreamQuery || !driver.cuEventQuery || !driver.cuEventRecord ||
+	    !driver.cuEventCreate || !driver.cuThreadExchangeStreamCaptureMode ||
+	    driver.cuThreadExchangeStreamCaptureMode(&mode) != CUDA_SUCCESS)
+		return 0;
+	for (i = 0; i < batch->count; i++)
+		if (ask(&batch->marks[i], context, &ret_learned[count]))
+			count++;
+	driver.cuThreadExchangeStreamCaptureMode(&mode);
+	return count;
+}
+
+void proof_advance(uint64_t context)
+{
+	struct state_mark learned[MARKS_MAX];
+	uint32_t i, count = 0;
+
+	if (!state_asking_begin())
+		return;
+	close_open();
+	release_proven();
+	if (closed)
+		count = ask_all(&batches[first], context, learned);
+	state_asking_end();
+	for (i = 0; i < count; i++)
+		state_observed(&learned[i]);
+	if (!count || !state_asking_begin())
+		return;
+	release_proven();
+	state_asking_end();
+}
+
+void proof_drop(bool (*lives)(uint64_t context))
+{
+	unsigned int i;
+
+	/* A capture elsewhere: they are left, and never asked for again, since no context gets their id. */
+	if (!state_asking_begin())
+		return;
+	for (i = 0; i < EVENTS_MAX; i++)
+		if (events[i].context && !lives(events[i].context))
+			memset(&events[i], 0, sizeof(events[i]));
+	state_asking_end();
+}

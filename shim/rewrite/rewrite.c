@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Rewrite: start of mode fix, and the hooks of what ends it (rewrite.h). Called by entry.
+ */
+#include "rewrite/rewrite.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "config.h"
+#include "emit/emit.h"
+#include "rewrite/internal.h"
+#include "state/proof.h"
+
+uint32_t rewrite_on;
+
+void rewrite_start(void)
+{
+	const char *blocking = getenv("CUDA_LAUNCH_BLOCKING");
+	static uint32_t started;
+
+	if (config.mode != CONFIG_FIX || __atomic_exchange_n(&started, 1, __ATOMIC_RELAXED))
+		return;
+	/* Who asks for that wants to see each call's own error, in the order of the calls. */
+	if (blocking && *blocking && strcmp(blocking, "0") != 0) {
+		emit_note(NOTE_REWRITE, "off: CUDA_LAUNCH_BLOCKING is set");
+		return;
+	}
+	pool_start(pool_default_limit());
+	counts_start();
+	/* Release: who sees it sees the limit. */
+	__atomic_store_n(&rewrite_on, 1, __ATOMIC_RELEASE);
+}
+
+void rewrite_export_table(bool known)
+{
+	if (!known)
+		state_doubt("off: an unknown export table was handed out");
+}
+
+bool rewrite_context_ending(struct call *call, CUresult *ret_result)
+{
+	/* State has let go of it already; its memory goes with it. Should it not end, what was held stays with the driver. */
+	pool_drop(state_context_lives);
+	proof_drop(state_context_lives);
+	counts_bytes();
+	return false;
+}
+
+bool rewrite_unproven(struct call *call, CUresult *ret_result)
+{
+	state_doubt("off: work on streams that cannot be followed");
+	return false;
+}

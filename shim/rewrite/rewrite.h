@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Rewrite: what mode fix does instead of the driver. The catalogue names the hooks (`rewrite:`); a wrapper asks its hook behind
+ * state_before() and the `before` hooks. True: the hook has made the call's result in *ret_result, by itself or with the driver's help;
+ * false: nothing has happened, and the wrapper calls the driver with the program's arguments. A hook of a getter gets NULL for the call. One
+ * that calls the driver in the program's place sets call->entered and call->left; one that does not sets CALL_REWRITTEN.
+ *
+ * Whatever a hook cannot do safely it leaves to the driver, and counts the reason (NOTE_REWRITE). All hooks may be called from any thread,
+ * inside the rooms, with no lock held; they leave errno alone.
+ */
+#ifndef SLIPSTREAM_REWRITE_REWRITE_H
+#define SLIPSTREAM_REWRITE_REWRITE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cuda.h>
+
+struct call;
+
+/* Not 0: mode fix, and cuInit has succeeded. Written once; read by every wrapper whose row has a rewrite. */
+extern uint32_t rewrite_on;
+
+static inline bool rewrite_active(void)
+{
+	return __atomic_load_n(&rewrite_on, __ATOMIC_RELAXED) != 0;
+}
+
+/* After a successful cuInit, once. */
+void rewrite_start(void);
+/* A private table of the driver was handed out; `known`: one of those that every CUDA runtime asks for. */
+void rewrite_export_table(bool known);
+
+/* `flags` of cuMemAllocHost, which has none: a kind of block of its own. */
+#define REWRITE_ALLOC_HOST (1U << 31)
+
+bool rewrite_host_alloc(struct call *call, CUresult *ret_result, void **ret_address, size_t bytes,
+			unsigned int flags);
+bool rewrite_host_free(struct call *call, CUresult *ret_result, void *address);
+/* Freed blocks are nothing that can be asked about. */
+bool rewrite_host_query(struct call *call, CUresult *ret_result, const void *address);
+bool rewrite_address_range(struct call *call, CUresult *ret_result, CUdeviceptr *ret_base,
+			   size_t *ret_size, CUdeviceptr address);
+bool rewrite_pointer_attribute(struct call *call, CUresult *ret_result, void *ret_value,
+			       CUpointer_attribute attribute, CUdeviceptr address);
+bool rewrite_pointer_attributes(struct call *call, CUresult *ret_result, unsigned int count,
+				CUpointer_attribute *attributes, void **ret_values,
+				CUdeviceptr address);
+/* Never makes the result: a context is about to end, or something that the proofs know nothing of is about to begin. */
+bool rewrite_context_ending(struct call *call, CUresult *ret_result);
+bool rewrite_unproven(struct call *call, CUresult *ret_result);
+
+#endif

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Proof: what the rewrites may rely on. A block of host memory is given out again only when all work that was submitted before its free
+ * is known complete, on the streams of all contexts; this header says what is unfinished, what is complete, and when neither can be known.
+ *
+ * Nothing is known for good (state_unproven()) once work may have been submitted that no number stands for: a call past the rooms, a
+ * call whose stream could not be stored, a submission that failed half-way, an error that sticks to a context, a green context. For the
+ * moment it is not known while a context ends (its streams count as complete a little early), and while anything captures every call
+ * goes to the driver, so that its statuses stay.
+ *
+ * Any thread; no lock is held on return.
+ */
+#ifndef SLIPSTREAM_STATE_PROOF_H
+#define SLIPSTREAM_STATE_PROOF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cuda.h>
+
+struct state_stream;
+
+/* "everything up to this number of this stream" */
+struct state_mark {
+	struct state_stream *stream;
+	uint64_t number;
+};
+
+/* Why a rewrite must not be made now; NULL: it may. A constant text. */
+const char *state_objection(void);
+
+/* Nothing is proven any more; the first reason stays. A constant text. */
+void state_doubt(const char *why);
+
+/* A submission, wait or query failed: may the driver have taken half of it, or is the context broken? Then nothing is proven any more. */
+void state_failed(CUresult result);
+
+/* Streams with unfinished work; false: more than `most`. What was submitted before this call began is among it. */
+bool state_unfinished(struct state_mark *ret_marks, uint32_t most, uint32_t *ret_count);
+
+/* Is everything known complete that was submitted before this call, and is there no objection? */
+bool state_is_idle(void);
+
+/* Known complete, and no context that ends makes it look so. */
+bool state_is_complete(const struct state_mark *mark);
+
+/* What the host has learned of a stream by asking the driver itself. With no lock held: the trace hears of it. */
+void state_observed(const struct state_mark *mark);
+
+/* Is there a context of this id? */
+bool state_context_lives(uint64_t id);
+
+/*
+ * A stream's handle for calls of this thread in its current context, whose id is given. NULL: it has none here (another thread's, another
+ * context's, destroyed, unseen). Between begin and end no stream that was seen is destroyed, no context ends and no capture begins;
+ * false: this thread is inside already, or something captures.
+ */
+bool state_asking_begin(void);
+void state_asking_end(void);
+CUstream state_handle(const struct state_stream *stream, uint64_t context);
+/* Newest number at this moment. */
+uint64_t state_newest(const struct state_stream *stream);
+/* Operations that may still be in its queue. */
+uint64_t state_queued(const struct state_stream *stream);
+
+#endif

@@ -1,0 +1,745 @@
+// SPDX-License-Identifier: MIT
+/*
+ * One rule of the pinned pool at a time: `cases NAME`, run by run.py in mode fix on the simulated driver. A gate kernel holds a stream
+ * until the host opens it, so what is in flight at a free is no matter of luck. Exit status 0: the rule holds; 1: it does not, and stderr
+ * says what is not so. A rule that is broken may also hang; run.py has a time limit.
+ */
+#include <cuda.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../../simcuda/kernels.h"
+
+#define BYTES 5000
+
+static int failures;
+
+#define EXPECT(condition)                                                                          \
+	do {                                                                                       \
+		if (!(condition)) {                                                                \
+			fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);    \
+			failures++;                                                                \
+		}                                                                                  \
+	} while (0)
+
+#define OK(call)                                                                                   \
+	do {                                                                                       \
+		CUresult status_ = (call);                                                         \
+		if (status_ != CUDA_SUCCESS) {                                                     \
+			fprintf(stderr, "%s:%d: %s: %d\n", __FILE__, __LINE__, #call,              \
+				(int)status_);                                                     \
+			exit(1);                                                                   \
+		}                                                                                  \
+	} while (0)
+
+static CUcontext context;
+static CUfunction gate, spin;
+static volatile uint32_t *flag; /* of the gate; never freed */
+static CUdeviceptr slot;
+
+static void load(void)
+{
+	CUmodule module;
+
+	OK(cuModuleLoadData(&module, simcuda_ptx));
+	OK(cuModuleGetFunction(&gate, module, "gate"));
+	OK(cuModuleGetFunction(&spin, module, "spin"));
+	/* Their first launches wait for the context. */
+	uint64_t ns = 0;
+	void *parameters[] = {&ns};
+	OK(cuLaunchKernel(spin, 1, 1, 1, 1, 1, 1, 0, NULL, parameters, NULL));
+	*flag = 1;
+	void *flags[] = {&flag};
+	OK(cuLaunchKernel(gate, 1, 1, 1, 1, 1, 1, 0, NULL, flags, NULL));
+	OK(cuCtxSynchronize());
+	*flag = 0;
+}
+
+static void close_gate(CUstream stream)
+{
+	void *parameters[] = {&flag};
+
+	*flag = 0;
+	OK(cuLaunchKernel(gate, 1, 1, 1, 1, 1, 1, 0, stream, parameters, NULL));
+}
+
+static void run_spin(CUstream stream, uint64_t ns)
+{
+	void *parameters[] = {&ns};
+
+	OK(cuLaunchKernel(spin, 1, 1, 1, 1, 1, 1, 0, stream, parameters, NULL));
+}
+
+static unsigned char *allocate(unsigned char value)
+{
+	void *block;
+
+	OK(cuMemHostAlloc(&block, BYTES, 0));
+	memset(block, value, BYTES);
+	return block;
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+static bool slot_holds(unsigned char value)
+{
+	unsigned char bytes[BYTES];
+
+	OK(cuMemcpyDtoH(bytes, slot, BYTES));
+	for (int i = 0; i < BYTES; i++)
+		if (bytes[i] != value)
+			return false;
+	return true;
+}
+
+static CUstream new_stream(unsigned int flags)
+{
+	CUstream stream;
+
+	OK(cuStreamCreate(&stream, flags));
+	return stream;
+}
+
+/* A copy out of a block waits behind the gate; the block is freed; the next one must be another, and the copy right. */
+static unsigned char *free_behind_gate(CUstream stream)
+{
+	unsigned char *block = allocate(1), *other;
+
+	close_gate(stream);
+	OK(cuMemcpyHtoDAsync(slot, block, BYTES, stream));
+	OK(cuMemFreeHost(block));
+	for (int i = 0; i < 3; i++) {
+		other = allocate(2);
+		EXPECT(other != block);
+	}
+	return block;
+}
+
+static bool is_used_again(const unsigned char *block)
+{
+	return allocate(3) == block;
+}
+
+static void in_flight(void)
+{
+	CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
+	unsigned char *block = free_behind_gate(stream);
+
+	*flag = 1;
+	OK(cuStreamSynchronize(stream));
+	EXPECT(slot_holds(1));
+	EXPECT(is_used_again(block));
+}
+
+/* Nothing that the program waits for: an event of ours, or a query, must tell. */
+static void asked(void)
+{
+	CUstream stream = new_stream(CU_STREAM_DEFAULT);
+	unsigned char *block = free_behind_gate(stream);
+	CUdeviceptr word;
+	bool again = false;
+	uint32_t i;
+
+	OK(cuMemAlloc(&word, 4));
+	*flag = 1;
+	for (i = 0; i < 2000 && !again; i++) {
+		/* The stream itself is never done. */
+		run_spin(stream, 20000000);
+		again = is_used_again(block);
+		usleep(1000);
+	}
+	EXPECT(again);
+}
+
+/* The stream is of another context than the one that is current when the pool wants to know of it. */
+static void elsewhere(bool on_legacy)
+{
+	CUcontext second;
+	CUstream stream;
+	unsigned char *block;
+
+	OK(cuDevicePrimaryCtxRetain(&second, 1));
+	OK(cuCtxSetCurrent(second));
+	load();
+	OK(cuMemAlloc(&slot, BYTES));
+	stream = on_legacy ? NULL : new_stream(CU_STREAM_NON_BLOCKING);
+	OK(cuCtxSetCurrent(context));
+	block = allocate(1);
+	OK(cuCtxSetCurrent(second));
+	close_gate(stream);
+	OK(cuMemcpyHtoDAsync(slot, block, BYTES, stream));
+	OK(cuCtxSetCurrent(context));
+	OK(cuMemFreeHost(block));
+	EXPECT(allocate(2) != block);
+	EXPECT(allocate(2) != block);
+	OK(cuCtxSynchronize());
+	EXPECT(allocate(2) != block);
+	*flag = 1;
+	OK(cuCtxSetCurrent(second));
+	OK(cuCtxSynchronize());
+	EXPECT(slot_holds(1));
+	OK(cuCtxSetCurrent(context));
+	EXPECT(is_used_again(block));
+}
+
+static void other_context(void)
+{
+	elsewhere(false);
+}
+
+static void other_legacy(void)
+{
+	elsewhere(true);
+}
+
+static void destroyed(void)
+{
+	CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
+	unsigned char *block = free_behind_gate(stream);
+
+	OK(cuStreamDestroy(stream));
+	EXPECT(allocate(2) != block);
+	stream = new_stream(CU_STREAM_NON_BLOCKING); /* perhaps the same handle */
+	OK(cuStreamSynchronize(stream));
+	EXPECT(allocate(2) != block);
+	*flag = 1;
+	OK(cuCtxSynchronize());
+	EXPECT(slot_holds(1));
+	EXPECT(is_used_again(block));
+}
+
+static pthread_barrier_t barrier;
+static unsigned char *shared;
+
+static void *use_own_stream(void *data)
+{
+	OK(cuCtxSetCurrent(context));
+	close_gate(CU_STREAM_PER_THREAD);
+	OK(cuMemcpyHtoDAsync(slot, shared, BYTES, CU_STREAM_PER_THREAD));
+	pthread_barrier_wait(&barrier);
+	if (!data)
+		pthread_barrier_wait(&barrier);
+	return NULL;
+}
+
+/* `data` set: it ends before the block is freed. */
+static void per_thread(bool ends)
+{
+	pthread_t thread;
+
+	shared = allocate(1);
+	pthread_barrier_init(&barrier, NULL, 2);
+	pthread_create(&thread, NULL, use_own_stream, ends ? &barrier : NULL);
+	pthread_barrier_wait(&barrier);
+	if (ends)
+		pthread_join(thread, NULL);
+	/* This thread's own stream has work, too, and is done. */
+	run_spin(CU_STREAM_PER_THREAD, 1000);
+	OK(cuStreamSynchronize(CU_STREAM_PER_THREAD));
+	run_spin(CU_STREAM_PER_THREAD, 1000);
+	OK(cuMemFreeHost(shared));
+	for (int i = 0; i < 20; i++) {
+		EXPECT(allocate(2) != shared);
+		usleep(1000);
+	}
+	*flag = 1;
+	OK(cuCtxSynchronize());
+	EXPECT(slot_holds(1));
+	EXPECT(is_used_again(shared));
+	if (!ends) {
+		pthread_barrier_wait(&barrier);
+		pthread_join(thread, NULL);
+	}
+}
+
+static void other_thread(void)
+{
+	per_thread(false);
+}
+
+static void ended_thread(void)
+{
+	per_thread(true);
+}
+
+/* What the pool asks must not put anything on the legacy stream: other streams would wait for it. */
+static void legacy(void)
+{
+	CUstream a = new_stream(CU_STREAM_DEFAULT), b = new_stream(CU_STREAM_DEFAULT);
+	unsigned char *block = allocate(1);
+
+	run_spin(NULL, 20000000);
+	OK(cuMemcpyHtoDAsync(slot, block, BYTES, NULL));
+	close_gate(a);
+	OK(cuMemFreeHost(block));
+	EXPECT(allocate(2) != block);
+	EXPECT(allocate(2) != block);
+	run_spin(b, 1000);
+	OK(cuStreamSynchronize(
+		b)); /* hangs behind the gate if it is behind a record on the legacy stream */
+	*flag = 1;
+	OK(cuStreamSynchronize(a));
+	EXPECT(slot_holds(1));
+	OK(cuCtxSynchronize());
+	EXPECT(is_used_again(block));
+}
+
+/* A record into a full queue waits for room, which here comes only after the allocation. */
+static void full_queue(void)
+{
+	CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
+	unsigned char *block = allocate(1);
+
+	close_gate(stream);
+	OK(cuMemcpyHtoDAsync(slot, block, BYTES, stream));
+	for (int i = 0; i < 1022; i++)
+		run_spin(stream, 1);
+	OK(cuMemFreeHost(block));
+	EXPECT(allocate(2) != block);
+	*flag = 1;
+	OK(cuStreamSynchronize(stream));
+	EXPECT(slot_holds(1));
+	EXPECT(is_used_again(block));
+}
+
+static void *capture(void *data)
+{
+	CUstreamCaptureMode mode = *(CUstreamCaptureMode *)data;
+	CUstream stream;
+	CUgraph graph;
+	CUresult result;
+
+	OK(cuCtxSetCurrent(context));
+	stream = new_stream(CU_STREAM_NON_BLOCKING);
+	OK(cuStreamBeginCapture(stream, mode));
+	pthread_barrier_wait(&barrier);
+	pthread_barrier_wait(&barrier);
+	result = cuStreamEndCapture(stream, &graph);
+	/* What another thread does invalidates a global capture only. */
+	EXPECT(result == (mode == CU_STREAM_CAPTURE_MODE_GLOBAL
+				  ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
+				  : CUDA_SUCCESS));
+	return NULL;
+}
+
+static void capturing(void)
+{
+	CUstreamCaptureMode modes[] = {CU_STREAM_CAPTURE_MODE_GLOBAL,
+				       CU_STREAM_CAPTURE_MODE_THREAD_LOCAL,
+				       CU_STREAM_CAPTURE_MODE_RELAXED};
+	unsigned char *block;
+	pthread_t thread;
+	void *other;
+
+	pthread_barrier_init(&barrier, NULL, 2);
+	for (int i = 0; i < 3; i++) {
+		CUresult wanted = modes[i] == CU_STREAM_CAPTURE_MODE_GLOBAL
+					  ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
+					  : CUDA_SUCCESS;
+
+		block = allocate(1);
+		OK(cuMemFreeHost(
+			allocate(1))); /* one to serve the allocation below, would it be served */
+		pthread_create(&thread, NULL, capture, &modes[i]);
+		pthread_barrier_wait(&barrier);
+		EXPECT(cuMemHostAlloc(&other, BYTES, 0) == wanted);
+		EXPECT(cuMemFreeHost(block) == wanted);
+		pthread_barrier_wait(&barrier);
+		pthread_join(thread, NULL);
+	}
+	block = allocate(1);
+	OK(cuMemFreeHost(block));
+	EXPECT(is_used_again(block)); /* no capture is left over */
+}
+
+/* Held blocks of a context that was reset are gone, though its handle comes back. */
+static void reset(void)
+{
+	unsigned char *block = allocate(1), *live = allocate(1), *next;
+	CUcontext again;
+	unsigned int flags;
+
+	OK(cuMemFreeHost(block));
+	OK(cuDevicePrimaryCtxReset(0));
+	OK(cuDevicePrimaryCtxRetain(&again, 0));
+	OK(cuCtxSetCurrent(again));
+	(void)live;
+	for (int i = 0; i < 4; i++) {
+		next = allocate(2);
+		OK(cuMemHostGetFlags(&flags, next));
+	}
+	OK(cuMemFreeHost(next));
+	EXPECT(is_used_again(next));
+}
+
+static void forked(void)
+{
+	unsigned char *block = allocate(1);
+	int status = -1;
+	pid_t child;
+	void *other;
+
+	OK(cuMemFreeHost(block));
+	child = fork();
+	if (child == 0)
+		_exit(cuMemHostAlloc(&other, BYTES, 0) == CUDA_ERROR_NOT_INITIALIZED ? 0 : 1);
+	waitpid(child, &status, 0);
+	EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	EXPECT(is_used_again(block));
+}
+
+static void *churn(void *data)
+{
+	bool *stop = data;
+
+	OK(cuCtxSetCurrent(context));
+	while (!__atomic_load_n(stop, __ATOMIC_RELAXED)) {
+		unsigned char *blocks[8];
+
+		for (int i = 0; i < 8; i++)
+			blocks[i] = allocate((unsigned char)i);
+		for (int i = 0; i < 8; i++) {
+			EXPECT(blocks[i][0] == i && blocks[i][BYTES - 1] == i);
+			OK(cuMemFreeHost(blocks[i]));
+		}
+	}
+	return NULL;
+}
+
+static void threads(void)
+{
+	pthread_t thread[8];
+	bool stop = false;
+
+	for (int round = 0; round < 3; round++) {
+		stop = false;
+		for (int i = 0; i < 8; i++)
+			pthread_create(&thread[i], NULL, churn, &stop);
+		usleep(100000);
+		__atomic_store_n(&stop, true, __ATOMIC_RELAXED);
+		for (int i = 0; i < 8; i++)
+			pthread_join(thread[i], NULL);
+	}
+}
+
+/* The process ends while others allocate and free. */
+static void ends(void)
+{
+	pthread_t thread;
+	static bool stop;
+
+	for (int i = 0; i < 4; i++)
+		pthread_create(&thread, NULL, churn, &stop);
+	usleep(30000);
+	fflush(NULL);
+	_exit(failures ? 1 : 0);
+}
+
+static void no_context(void)
+{
+	unsigned char *block = allocate(1);
+	void *other;
+
+	OK(cuCtxSetCurrent(NULL));
+	EXPECT(cuMemFreeHost(block) == CUDA_ERROR_INVALID_CONTEXT);
+	EXPECT(cuMemHostAlloc(&other, BYTES, 0) == CUDA_ERROR_INVALID_CONTEXT);
+	OK(cuCtxSetCurrent(context));
+	EXPECT(block[BYTES - 1] == 1);
+	OK(cuMemFreeHost(block));
+	EXPECT(cuMemFreeHost(block) == CUDA_ERROR_INVALID_VALUE);
+}
+
+static unsigned long long buffer_id(const void *block)
+{
+	unsigned long long id = 0;
+
+	OK(cuPointerGetAttribute(&id, CU_POINTER_ATTRIBUTE_BUFFER_ID, (uintptr_t)block + 100));
+	return id;
+}
+
+static void buffers(void)
+{
+	unsigned long long ids[8];
+	unsigned char *block = allocate(1);
+	CUpointer_attribute attribute = CU_POINTER_ATTRIBUTE_BUFFER_ID;
+	void *value;
+
+	for (int i = 0; i < 8; i++) {
+		ids[i] = buffer_id(block);
+		for (int j = 0; j < i; j++)
+			EXPECT(ids[i] != ids[j]);
+		value = &ids[i];
+		OK(cuPointerGetAttributes(1, &attribute, &value, (uintptr_t)block));
+		EXPECT(ids[i] == buffer_id(block));
+		OK(cuMemFreeHost(block));
+		EXPECT(is_used_again(block));
+	}
+}
+
+/* With SLIPSTREAM_RELAX=strict-free. */
+static void strict(void)
+{
+	CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
+	unsigned char *block = allocate(1);
+	uint64_t began;
+
+	run_spin(stream, 50000000);
+	began = now_ns();
+	OK(cuMemFreeHost(block));
+	EXPECT(now_ns() - began > 40000000);
+	EXPECT(is_used_again(block));
+}
+
+/* Frees go through without the wait, and no call waits instead. */
+static void relaxed(void)
+{
+	CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
+	unsigned char *blocks[200];
+
+	for (int i = 0; i < 200; i++)
+		blocks[i] = allocate(1);
+	close_gate(stream);
+	for (int i = 0; i < 200; i++) {
+		OK(cuMemFreeHost(blocks[i])); /* hangs where one waits */
+		blocks[i] = allocate(2);
+	}
+	*flag = 1;
+	OK(cuCtxSynchronize());
+	for (int i = 0; i < 200; i++)
+		OK(cuMemFreeHost(blocks[i]));
+}
+
+/* More streams than a list of marks has room for. */
+static void many_streams(void)
+{
+	CUstream streams[100];
+	unsigned char *block = allocate(1);
+
+	*flag = 0;
+	for (int i = 0; i < 100; i++) {
+		void *parameters[] = {&flag};
+
+		streams[i] = new_stream(CU_STREAM_NON_BLOCKING);
+		OK(cuLaunchKernel(gate, 1, 1, 1, 1, 1, 1, 0, streams[i], parameters, NULL));
+	}
+	OK(cuMemcpyHtoDAsync(slot, block, BYTES, streams[99]));
+	OK(cuMemFreeHost(block));
+	for (int i = 0; i < 5; i++)
+		EXPECT(allocate(2) != block);
+	*flag = 1;
+	OK(cuCtxSynchronize());
+	EXPECT(slot_holds(1));
+	EXPECT(is_used_again(block));
+}
+
+/* Under fault injection: what cannot be had is told, and nothing is used too early. */
+static void faults(void)
+{
+	CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
+	unsigned char *blocks[8] = {0}, *block;
+	CUresult result;
+	void *at;
+
+	for (int round = 0; round < 12; round++) {
+		block = blocks[round % 8];
+		if (block) {
+			result = cuMemFreeHost(block);
+			EXPECT(result == CUDA_SUCCESS || result == CUDA_ERROR_OUT_OF_MEMORY ||
+			       result == CUDA_ERROR_UNKNOWN);
+			if (result != CUDA_SUCCESS)
+				EXPECT(block[0] == round % 8 && block[BYTES - 1] == round % 8);
+		}
+		blocks[round % 8] = NULL;
+		result = cuMemHostAlloc(&at, BYTES, 0);
+		EXPECT(result == CUDA_SUCCESS || result == CUDA_ERROR_OUT_OF_MEMORY ||
+		       result == CUDA_ERROR_UNKNOWN);
+		if (result != CUDA_SUCCESS)
+			continue;
+		blocks[round % 8] = at;
+		memset(at, round % 8, BYTES);
+		run_spin(stream, 200000);
+		OK(cuMemcpyHtoDAsync(slot, at, BYTES, stream));
+		if (round % 4 == 3) {
+			/* Behind what is in flight: freed, and another filled at once. */
+			OK(cuMemcpyHtoDAsync(slot, at, BYTES, stream));
+			if (cuMemFreeHost(at) == CUDA_SUCCESS) {
+				blocks[round % 8] = NULL;
+				if (cuMemHostAlloc(&at, BYTES, 0) == CUDA_SUCCESS) {
+					memset(at, 99, BYTES);
+					blocks[round % 8] = at;
+				}
+			}
+			OK(cuStreamSynchronize(stream));
+			EXPECT(slot_holds((unsigned char)(round % 8)));
+			if (blocks[round % 8])
+				memset(blocks[round % 8], round % 8, BYTES);
+		}
+	}
+}
+
+/* A context that has failed fails every call. */
+static void broken(void)
+{
+	unsigned char *block = allocate(1), *other = allocate(1);
+	CUdeviceptr nowhere = 64;
+	uint32_t value = 1, count = 4;
+	void *parameters[] = {&nowhere, &value, &count}, *at;
+	CUfunction fill;
+	CUmodule module;
+
+	OK(cuMemFreeHost(other));
+	OK(cuModuleLoadData(&module, simcuda_ptx));
+	OK(cuModuleGetFunction(&fill, module, "fill"));
+	OK(cuLaunchKernel(fill, 1, 1, 1, 1, 1, 1, 0, NULL, parameters, NULL));
+	EXPECT(cuCtxSynchronize() == CUDA_ERROR_ILLEGAL_ADDRESS);
+	EXPECT(cuMemHostAlloc(&at, BYTES, 0) == CUDA_ERROR_ILLEGAL_ADDRESS);
+	EXPECT(cuMemFreeHost(block) == CUDA_ERROR_ILLEGAL_ADDRESS);
+}
+
+static CUstream late_stream;
+static pthread_key_t late_key;
+
+/* The second time it runs, the library has let go of the thread: its calls are not seen. */
+static void work_late(void *data)
+{
+	if (data == &late_key) {
+		pthread_setspecific(late_key, &late_stream);
+		return;
+	}
+	run_spin(late_stream, 100000000);
+	OK(cuMemcpyHtoDAsync(slot, shared, BYTES, late_stream));
+}
+
+static void *end_late(void *data)
+{
+	OK(cuCtxSetCurrent(context));
+	OK(cuCtxSynchronize());
+	pthread_setspecific(late_key, &late_key);
+	return NULL;
+}
+
+static void *end_late_busy(void *data)
+{
+	OK(cuCtxSetCurrent(context));
+	pthread_setspecific(late_key, &late_key);
+	return NULL;
+}
+
+/* Work that was submitted past the rooms: nothing is given out too early, since nothing is given out any more. */
+static void unseen(void)
+{
+	pthread_t thread;
+
+	shared = allocate(1);
+	late_stream = new_stream(CU_STREAM_NON_BLOCKING);
+	pthread_key_create(&late_key, work_late);
+	pthread_create(&thread, NULL, end_late, NULL);
+	pthread_join(thread, NULL);
+	OK(cuMemFreeHost(shared));
+	allocate(2);
+	OK(cuStreamSynchronize(late_stream));
+	EXPECT(slot_holds(1));
+}
+
+static void destroy_late(void *data)
+{
+	if (data == &late_key)
+		pthread_setspecific(late_key, &late_stream);
+	else
+		OK(cuStreamDestroy(late_stream));
+}
+
+/* A stream that was destroyed past the rooms: its handle must not be asked about. */
+static void unseen_end(void)
+{
+	unsigned char *block = allocate(1);
+	pthread_t thread;
+
+	late_stream = new_stream(CU_STREAM_NON_BLOCKING);
+	run_spin(late_stream, 20000000);
+	OK(cuMemcpyHtoDAsync(slot, block, BYTES, late_stream));
+	pthread_key_create(&late_key, destroy_late);
+	pthread_create(&thread, NULL, end_late_busy, NULL);
+	pthread_join(thread, NULL);
+	OK(cuMemFreeHost(block));
+	allocate(2);
+	OK(cuCtxSynchronize());
+	EXPECT(slot_holds(1));
+}
+
+/* The third allocation of the driver fails once. */
+static void purge(void)
+{
+	unsigned char *block = allocate(1), *second = allocate(1);
+	void *larger;
+
+	OK(cuMemFreeHost(block));
+	OK(cuMemFreeHost(second));
+	OK(cuMemHostAlloc(&larger, 10 * BYTES, 0));
+	memset(larger, 5, 10 * BYTES);
+}
+
+/* Blocks beyond the limit go back to the driver; their number is an argument. */
+static void limit(int count)
+{
+	void **blocks = calloc((size_t)count, sizeof(*blocks));
+
+	for (int i = 0; i < count; i++)
+		OK(cuMemHostAlloc(&blocks[i], 64 << 20, 0));
+	for (int i = 0; i < count; i++)
+		OK(cuMemFreeHost(blocks[i]));
+	free(blocks);
+}
+
+static const struct {
+	const char *name;
+	void (*run)(void);
+} cases[] = {
+	{"in-flight", in_flight},       {"asked", asked},         {"other-context", other_context},
+	{"other-legacy", other_legacy}, {"broken", broken},       {"unseen", unseen},
+	{"unseen-end", unseen_end},     {"destroyed", destroyed}, {"other-thread", other_thread},
+	{"ended-thread", ended_thread}, {"legacy", legacy},       {"full-queue", full_queue},
+	{"capturing", capturing},       {"reset", reset},         {"forked", forked},
+	{"threads", threads},           {"ends", ends},           {"no-context", no_context},
+	{"buffers", buffers},           {"strict", strict},       {"relaxed", relaxed},
+	{"many-streams", many_streams}, {"faults", faults},       {"purge", purge},
+};
+
+int main(int argc, char **argv)
+{
+	if (argc < 2)
+		return 2;
+	OK(cuInit(0));
+	OK(cuDevicePrimaryCtxRetain(&context, 0));
+	OK(cuCtxSetCurrent(context));
+	flag = calloc(1, sizeof(*flag));
+	{
+		CUdeviceptr word;
+
+		/* Not out of the pool: a kernel waits for it. */
+		OK(cuMemAllocManaged(&word, 4, CU_MEM_ATTACH_GLOBAL));
+		free((void *)flag);
+		flag = (volatile uint32_t *)(uintptr_t)word;
+	}
+	OK(cuMemAlloc(&slot, BYTES));
+	load();
+	if (strcmp(argv[1], "limit") == 0)
+		limit(argc > 2 ? atoi(argv[2]) : 40);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		if (strcmp(argv[1], cases[i].name) == 0)
+			cases[i].run();
+	return failures ? 1 : 0;
+}

@@ -1,0 +1,168 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""The pinned pool of mode fix on the simulated driver: its rules one by one, and random programs that must print what they print without it.
+
+    run.py --shim FILE --simcuda DIR --cases FILE --random FILE [--only cases|random|faults] [SEED...]
+
+Exit status 1 and what differs, where a rule is broken; `mutate` beside it switches each one off and runs this.
+"""
+import argparse
+import collections
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "entry"))
+import slip  # noqa: E402
+
+REWRITE, NOTE_REWRITE = 17, 11
+FIELDS = ("hits misses unproven parked waits_avoided waits_made real_frees purges events queries held_bytes peak_bytes live_bytes "
+          "limit_bytes").split()
+CASES = ("in-flight asked other-context other-legacy destroyed other-thread ended-thread legacy full-queue capturing reset forked threads ends no-context "
+         "buffers relaxed many-streams broken unseen unseen-end").split()
+# What the rewrite calls of the driver by itself, and answers that must not harm: out of memory, unknown.
+FAULTS = ("cuMemHostAlloc", "cuMemFreeHost", "cuEventCreate", "cuEventRecord", "cuEventQuery", "cuStreamQuery",
+          "cuThreadExchangeStreamCaptureMode", "cuCtxGetId")
+LIMIT_S = 10
+
+
+class Broken(Exception):
+    pass
+
+
+def counts(folder):
+    """Sums of what the processes' rewrites did, and the reasons they gave."""
+    total, reasons = collections.Counter(), collections.Counter()
+    for process in slip.processes(folder):
+        for kind, body in slip.records(process.path):
+            if kind == REWRITE:
+                total.update(dict(zip(FIELDS, struct.unpack_from(f"<{len(FIELDS)}Q", body, 16))))
+        for (code, text), count in process.notes.items():
+            if code in (NOTE_REWRITE, "rewrite"):
+                reasons[text] += count
+    return total, reasons
+
+
+def run(options, command, fix=True, **variables):
+    """stdout, counts, reasons."""
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {name: value for name, value in os.environ.items()
+                       if not name.startswith(("SLIPSTREAM_", "SIMCUDA_", "CUDA_"))}
+        environment.update(LD_LIBRARY_PATH=options.simcuda, SIMCUDA_COSTS="none", **variables)
+        if fix:
+            environment.update(LD_PRELOAD=options.shim, SLIPSTREAM_MODE="fix", SLIPSTREAM_OUT=folder)
+        try:
+            done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+        except subprocess.TimeoutExpired:
+            raise Broken("hangs") from None
+        if done.returncode:
+            raise Broken(f"ended with {done.returncode}: {done.stderr.strip()[:400]}")
+        return done.stdout, *counts(folder)
+
+
+def expect(condition, text):
+    if not condition:
+        raise Broken(text)
+
+
+def cases(options):
+    for name in CASES:
+        def one(name=name):
+            _, total, reasons = run(options, [options.cases, name])
+            if name == "relaxed":
+                expect(total["parked"] >= 200 and total["waits_avoided"] >= 200 and not total["real_frees"], f"counts {dict(total)}")
+            elif name == "unseen-end":
+                expect(reasons["off: calls may go past the rooms"] and not total["queries"], f"counts {dict(total)}, {dict(reasons)}")
+            elif name == "capturing":
+                expect(total["hits"] >= 1, f"counts {dict(total)}: nothing is given out behind a capture")
+            elif name == "reset":
+                expect(not total["held_bytes"], f"counts {dict(total)}: blocks of a context that is gone")
+        yield name, one
+
+    def strict():
+        _, total, _ = run(options, [options.cases, "strict"], SLIPSTREAM_RELAX="strict-free")
+        expect(total["waits_made"] == 1 and not total["waits_avoided"], f"counts {dict(total)}")
+
+    def limit():
+        """More than the limit is freed by the driver, and what was held above half of it with it."""
+        _, total, _ = run(options, [options.cases, "limit", "1"])
+        blocks = total["limit_bytes"] // (64 << 20) + 4
+        _, total, reasons = run(options, [options.cases, "limit", str(blocks)])
+        expect(total["peak_bytes"] <= total["limit_bytes"], "more was held than the limit")
+        expect(total["held_bytes"] <= total["limit_bytes"], "more is held than the limit")
+        expect(reasons["a free above the limit"] >= 1 and total["real_frees"] > blocks // 3, f"{dict(total)} {dict(reasons)}")
+
+    def blocking():
+        _, total, reasons = run(options, [options.cases, "buffers-off"], CUDA_LAUNCH_BLOCKING="1")
+        expect(not total["hits"] and reasons["off: CUDA_LAUNCH_BLOCKING is set"] == 1, f"{dict(total)} {dict(reasons)}")
+
+    yield "strict", strict
+    yield "limit", limit
+    yield "launch-blocking", blocking
+
+
+def faults(options):
+    for function in FAULTS:
+        for number in ("1", "2", "3", "5", "8", "2+"):
+            for status in (2, 999):
+                if function == "cuCtxGetId" and number == "1":
+                    continue
+                yield f"{function} {number} {status}", lambda f=function, n=number, s=status: run(
+                    options, [options.cases, "faults"], SIMCUDA_FAIL=f"{f}:{n}:{s}")
+
+    def purge():
+        """Out of memory once: held blocks are given back, and the allocation succeeds."""
+        _, total, _ = run(options, [options.cases, "purge"], SIMCUDA_FAIL="cuMemHostAlloc:3:2")
+        expect(total["purges"] == 1 and total["real_frees"] == 2, f"counts {dict(total)}")
+    yield "purge", purge
+
+
+def random(options):
+    total = collections.Counter()
+    for seed in options.seeds:
+        for threads, steps in ((1, 800), (4, 300)):
+            def one(seed=seed, threads=threads, steps=steps):
+                command = [options.random, str(seed), str(steps), str(threads)]
+                variables = {"SIMCUDA_SEED": str(seed)}
+                if threads == 1:
+                    variables["SIMCUDA_TIME"] = "virtual"
+                raw, _, _ = run(options, command, False, **variables)
+                fixed, found, reasons = run(options, command, True, **variables)
+                differ = [pair for pair in zip(raw.splitlines(), fixed.splitlines()) if pair[0] != pair[1]]
+                expect(raw == fixed, f"prints differently: {differ[:3]}")
+                expect(not [reason for reason in reasons if reason.startswith("off")], f"off: {dict(reasons)}")
+                total.update(found)
+            yield f"seed {seed}, {threads} threads", one
+
+    def hits():
+        print(f"random programs: {total['hits']} blocks used again, {total['misses']} allocations by the driver, "
+              f"{total['waits_avoided']} waits avoided, {total['events']} events, {total['queries']} queries")
+        expect(total["hits"] >= 5 * len(options.seeds), "hardly any block was used again: nothing was tested")
+    yield "hits", hits
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    for name in ("shim", "simcuda", "cases", "random"):
+        parser.add_argument("--" + name, required=True, type=os.path.abspath)
+    parser.add_argument("--only", choices=("cases", "random", "faults"))
+    parser.add_argument("seeds", nargs="*", type=int, default=[1, 2, 3, 4])
+    options = parser.parse_args()
+    broken = 0
+    for kind, make in (("cases", cases), ("faults", faults), ("random", random)):
+        if options.only not in (None, kind):
+            continue
+        for name, one in make(options):
+            try:
+                one()
+            except Broken as error:
+                print(f"{name}: {error}", file=sys.stderr)
+                broken += 1
+    if broken:
+        sys.exit(f"{broken} broken")
+
+
+if __name__ == "__main__":
+    main()
