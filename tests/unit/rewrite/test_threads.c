@@ -113,9 +113,14 @@ static CUresult event_query(CUevent event)
 		       : CUDA_ERROR_NOT_READY;
 }
 
+/* All memory ever given out: none is unmapped under the device, or given out by malloc() again. */
+static void *made[THREADS * STEPS + 10];
+static uint32_t made_count;
+
 static CUresult host_alloc(void **ret_address, size_t bytes, unsigned int flags)
 {
 	*ret_address = malloc(bytes);
+	made[__atomic_fetch_add(&made_count, 1, __ATOMIC_RELAXED)] = *ret_address;
 	return CUDA_SUCCESS;
 }
 
