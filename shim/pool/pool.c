@@ -32,22 +32,22 @@ static struct pool_block *table[TABLE_SIZE];
 static struct pool_depot *depots[DEPOTS];
 static struct pool_block *batches[POOL_BATCHES];
 static struct pool_block *spare;
-static struct pool_bytes bytes_of;
+static struct pool_bytes bytes_of[POOL_KINDS];
 static uint64_t buffer_ids;
 
 /* Under the lock; read by anyone. */
-#define ADD(figure, bytes)                                                                         \
-	__atomic_store_n(&bytes_of.figure, bytes_of.figure + (bytes), __ATOMIC_RELAXED)
+#define ADD(kind, figure, bytes)                                                                   \
+	__atomic_store_n(&bytes_of[kind].figure, bytes_of[kind].figure + (bytes), __ATOMIC_RELAXED)
 
-void pool_start(uint64_t limit)
+void pool_start(enum pool_kind kind, uint64_t limit)
 {
 	if (!lock_take(&lock))
 		return;
-	__atomic_store_n(&bytes_of.limit, limit, __ATOMIC_RELAXED);
+	__atomic_store_n(&bytes_of[kind].limit, limit, __ATOMIC_RELAXED);
 	lock_give(&lock);
 }
 
-uint64_t pool_size(uint64_t bytes)
+uint64_t pool_size(enum pool_kind kind, uint64_t bytes)
 {
 	uint64_t step = SMALL_STEP, size;
 
@@ -55,7 +55,8 @@ uint64_t pool_size(uint64_t bytes)
 		step = UINT64_C(1)
 		       << (60 - __builtin_clzll(bytes - 1)); /* an eighth of the power below */
 	size = (bytes + step - 1) & ~(step - 1);
-	if (!bytes || size < bytes || size > __atomic_load_n(&bytes_of.limit, __ATOMIC_RELAXED))
+	if (!bytes || size < bytes ||
+	    size > __atomic_load_n(&bytes_of[kind].limit, __ATOMIC_RELAXED))
 		return 0;
 	return size;
 }
@@ -107,7 +108,7 @@ static void unlink_address(struct pool_block *block)
 
 static void held_less(const struct pool_block *block)
 {
-	ADD(held, -block->size);
+	ADD(pool_kind(block->flags), held, -block->size);
 	if (block->state == POOL_PARKED)
 		block->depot->parked--;
 }
@@ -121,7 +122,7 @@ uint64_t pool_take(uint64_t context, uint32_t flags, uint64_t bytes, bool *ret_p
 	*ret_parked = false;
 	if (!lock_take(&lock))
 		return 0;
-	depot = find_depot(context, flags, pool_size(bytes), false);
+	depot = find_depot(context, flags, pool_size(pool_kind(flags), bytes), false);
 	if (depot) {
 		block = depot->ready;
 		*ret_parked = depot->parked != 0;
@@ -129,7 +130,7 @@ uint64_t pool_take(uint64_t context, uint32_t flags, uint64_t bytes, bool *ret_p
 	if (block) {
 		depot->ready = block->next;
 		held_less(block);
-		ADD(live, block->size);
+		ADD(pool_kind(block->flags), live, block->size);
 		block->state = POOL_LIVE;
 		block->requested = bytes;
 		block->buffer_id = OWN_BUFFER_IDS + ++buffer_ids;
@@ -154,7 +155,7 @@ static void displace(struct pool_block *block)
 
 	unlink_address(block);
 	if (block->state == POOL_LIVE) {
-		ADD(live, -block->size);
+		ADD(pool_kind(block->flags), live, -block->size);
 	} else {
 		held_less(block);
 		take_from_list(&block->depot->ready, block);
@@ -205,7 +206,7 @@ void pool_put_back(const struct pool_block *given)
 		if (block->depot) {
 			block->chain = *first;
 			*first = block;
-			ADD(live, block->size);
+			ADD(pool_kind(block->flags), live, block->size);
 		} else {
 			block->next = spare;
 			spare = block;
@@ -233,13 +234,15 @@ enum pool_state pool_look(uint64_t address, struct pool_block *ret_block)
 bool pool_park(uint64_t address, uint64_t context, bool ready)
 {
 	struct pool_block *block;
+	struct pool_bytes *sum;
 	bool parked = false;
 
 	if (!lock_take(&lock))
 		return false;
 	block = find(address);
+	sum = block ? &bytes_of[pool_kind(block->flags)] : NULL;
 	if (block && block->state == POOL_LIVE && block->context == context &&
-	    block->size <= bytes_of.limit && bytes_of.held <= bytes_of.limit - block->size) {
+	    block->size <= sum->limit && sum->held <= sum->limit - block->size) {
 		if (ready) {
 			block->state = POOL_READY;
 			block->next = block->depot->ready;
@@ -250,10 +253,10 @@ bool pool_park(uint64_t address, uint64_t context, bool ready)
 			block->next = batches[0];
 			batches[0] = block;
 		}
-		ADD(live, -block->size);
-		ADD(held, block->size);
-		if (bytes_of.held > bytes_of.peak)
-			__atomic_store_n(&bytes_of.peak, bytes_of.held, __ATOMIC_RELAXED);
+		ADD(pool_kind(block->flags), live, -block->size);
+		ADD(pool_kind(block->flags), held, block->size);
+		if (sum->held > sum->peak)
+			__atomic_store_n(&sum->peak, sum->held, __ATOMIC_RELAXED);
 		parked = true;
 	}
 	lock_give(&lock);
@@ -314,16 +317,30 @@ void pool_release(unsigned int batch)
 	lock_give(&lock);
 }
 
-/* Moves blocks of a list to *to: those of the context, or of any that does not live. */
-static void move(struct pool_block **link, uint64_t context, bool (*lives)(uint64_t context),
-		 uint64_t keep, struct pool_block **to)
+/* Which held blocks are moved out: those of a kind and context; or where `lives` is given, of contexts that do not live. */
+struct which {
+	enum pool_kind kind;
+	uint64_t context;
+	bool (*lives)(uint64_t context);
+	uint64_t keep;
+};
+
+static bool stays(const struct which *which, const struct pool_block *block)
+{
+	if (which->lives)
+		return which->lives(block->context);
+	return block->context != which->context || pool_kind(block->flags) != which->kind;
+}
+
+/* Moves blocks of a list to *to. */
+static void move(struct pool_block **link, const struct which *which, struct pool_block **to)
 {
 	struct pool_block *block;
 
 	while ((block = *link)) {
-		if (bytes_of.held <= keep)
+		if (!which->lives && bytes_of[which->kind].held <= which->keep)
 			return;
-		if (lives ? lives(block->context) : block->context != context) {
+		if (stays(which, block)) {
 			link = &block->next;
 			continue;
 		}
@@ -335,26 +352,26 @@ static void move(struct pool_block **link, uint64_t context, bool (*lives)(uint6
 	}
 }
 
-static void move_all(uint64_t context, bool (*lives)(uint64_t context), uint64_t keep, bool parked,
-		     struct pool_block **to)
+static void move_all(const struct which *which, bool parked, struct pool_block **to)
 {
 	struct pool_depot *depot;
 	unsigned int i;
 
 	for (i = 0; i < DEPOTS; i++)
 		for (depot = depots[i]; depot; depot = depot->chain)
-			move(&depot->ready, context, lives, keep, to);
+			move(&depot->ready, which, to);
 	for (i = POOL_BATCHES; parked && i-- > 0;)
-		move(&batches[i], context, lives, keep, to);
+		move(&batches[i], which, to);
 }
 
-struct pool_block *pool_drain(uint64_t context, uint64_t keep, bool parked)
+struct pool_block *pool_drain(enum pool_kind kind, uint64_t context, uint64_t keep, bool parked)
 {
+	const struct which which = {.kind = kind, .context = context, .keep = keep};
 	struct pool_block *list = NULL;
 
 	if (!lock_take(&lock))
 		return NULL;
-	move_all(context, NULL, keep, parked, &list);
+	move_all(&which, parked, &list);
 	lock_give(&lock);
 	return list;
 }
@@ -375,14 +392,13 @@ void pool_spare(struct pool_block *list)
 
 void pool_drop(bool (*lives)(uint64_t context))
 {
+	const struct which which = {.lives = lives};
 	struct pool_block *block, *list = NULL, **link;
 	unsigned int i;
 
 	if (!lock_take(&lock))
 		return;
-	/* `held` cannot be under no bytes: all are looked at. */
-	if (bytes_of.held)
-		move_all(0, lives, 0, true, &list);
+	move_all(&which, true, &list);
 	for (i = 0; i < TABLE_SIZE; i++) {
 		for (link = &table[i]; (block = *link);) {
 			if (lives(block->context)) {
@@ -390,7 +406,7 @@ void pool_drop(bool (*lives)(uint64_t context))
 				continue;
 			}
 			*link = block->chain;
-			ADD(live, -block->size);
+			ADD(pool_kind(block->flags), live, -block->size);
 			block->next = list;
 			list = block;
 		}
@@ -399,10 +415,12 @@ void pool_drop(bool (*lives)(uint64_t context))
 	pool_spare(list);
 }
 
-void pool_bytes(struct pool_bytes *ret_bytes)
+void pool_bytes(enum pool_kind kind, struct pool_bytes *ret_bytes)
 {
-	ret_bytes->held = __atomic_load_n(&bytes_of.held, __ATOMIC_RELAXED);
-	ret_bytes->peak = __atomic_load_n(&bytes_of.peak, __ATOMIC_RELAXED);
-	ret_bytes->live = __atomic_load_n(&bytes_of.live, __ATOMIC_RELAXED);
-	ret_bytes->limit = __atomic_load_n(&bytes_of.limit, __ATOMIC_RELAXED);
+	const struct pool_bytes *of = &bytes_of[kind];
+
+	ret_bytes->held = __atomic_load_n(&of->held, __ATOMIC_RELAXED);
+	ret_bytes->peak = __atomic_load_n(&of->peak, __ATOMIC_RELAXED);
+	ret_bytes->live = __atomic_load_n(&of->live, __ATOMIC_RELAXED);
+	ret_bytes->limit = __atomic_load_n(&of->limit, __ATOMIC_RELAXED);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * Pool: blocks of pinned host memory between their free and their next use.
+ * Pool: blocks of pinned host memory and of device memory between their free and their next use.
  *
  * Words
  *	block	one whole allocation of the driver. Never split, never joined: what the driver answers about an address in it
@@ -30,6 +30,17 @@
 /* Batches closed and not yet proven, at most; and the open one. */
 #define POOL_BATCHES 9
 
+/* What the driver made a block with. Each kind has its own sums and limit; all share batches and the address table. */
+enum pool_kind { POOL_PINNED, POOL_DEVICE, POOL_KINDS };
+
+/* In a block's flags: memory of the device. The others are of pinned memory. */
+#define POOL_DEVICE_FLAG (1U << 30)
+
+static inline enum pool_kind pool_kind(uint32_t flags)
+{
+	return flags & POOL_DEVICE_FLAG ? POOL_DEVICE : POOL_PINNED;
+}
+
 enum pool_state { POOL_NOT_OURS, POOL_LIVE, POOL_PARKED, POOL_READY };
 
 struct pool_block {
@@ -46,13 +57,13 @@ struct pool_block {
 	struct pool_depot *depot;
 };
 
-/* `limit`: bytes held at most. Once, before any other. */
-void pool_start(uint64_t limit);
+/* `limit`: bytes held at most. Once for each kind that is to hold anything, before any other. */
+void pool_start(enum pool_kind kind, uint64_t limit);
 /* 1/16 of the machine's memory or of the control group's limit, whichever is less. */
 uint64_t pool_default_limit(void);
 
 /* What the driver is asked for: at most 12.5 % more, or 63 bytes. 0: too large for the pool. */
-uint64_t pool_size(uint64_t bytes);
+uint64_t pool_size(enum pool_kind kind, uint64_t bytes);
 
 /* A ready block of the key, live from now on; 0: none. *ret_parked: a proof might make one ready. */
 uint64_t pool_take(uint64_t context, uint32_t flags, uint64_t bytes, bool *ret_parked);
@@ -82,10 +93,10 @@ void pool_close(unsigned int batch);
 void pool_release(unsigned int batch);
 
 /*
- * Takes held blocks of the context out, ready ones first, until at most `keep` bytes are held; parked ones only if `parked`. A list, for
+ * Takes held blocks of the kind and context out, ready ones first, until at most `keep` bytes are held; parked ones only if `parked`. A list, for
  * pool_spare() once the driver has freed them.
  */
-struct pool_block *pool_drain(uint64_t context, uint64_t keep, bool parked);
+struct pool_block *pool_drain(enum pool_kind kind, uint64_t context, uint64_t keep, bool parked);
 void pool_spare(struct pool_block *list);
 
 /* Contexts ended, and their memory with them: forgets blocks of all that do not live. */
@@ -95,6 +106,6 @@ struct pool_bytes {
 	uint64_t held, peak, live, limit;
 };
 /* Each figure as it was at some moment of the call. */
-void pool_bytes(struct pool_bytes *ret_bytes);
+void pool_bytes(enum pool_kind kind, struct pool_bytes *ret_bytes);
 
 #endif

@@ -26,7 +26,7 @@ void counts_bytes(void)
 {
 	struct pool_bytes bytes;
 
-	pool_bytes(&bytes);
+	pool_bytes(POOL_PINNED, &bytes);
 	__atomic_store_n(&counts->held_bytes, bytes.held, __ATOMIC_RELAXED);
 	__atomic_store_n(&counts->peak_bytes, bytes.peak, __ATOMIC_RELAXED);
 	__atomic_store_n(&counts->live_bytes, bytes.live, __ATOMIC_RELAXED);

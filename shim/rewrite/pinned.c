@@ -47,7 +47,7 @@ static void free_list(struct pool_block *list)
 static bool allocate(struct call *call, uint64_t context, CUresult *ret_result, void **ret_address,
 		     size_t bytes, unsigned int flags)
 {
-	uint64_t size = pool_size(bytes);
+	uint64_t size = pool_size(POOL_PINNED, bytes);
 	struct pool_block *list;
 	void *address = NULL;
 	CUresult result;
@@ -55,7 +55,7 @@ static bool allocate(struct call *call, uint64_t context, CUresult *ret_result, 
 	call->entered = clock_ticks();
 	result = driver_alloc(&address, size, flags);
 	if (result == CUDA_ERROR_OUT_OF_MEMORY) {
-		list = pool_drain(context, 0, true);
+		list = pool_drain(POOL_PINNED, context, 0, true);
 		if (!list)
 			return false;
 		COUNT(purges, 1);
@@ -83,7 +83,7 @@ bool rewrite_host_alloc(struct call *call, CUresult *ret_result, void **ret_addr
 	if (!(config.fix & CONFIG_FIX_PINNED) || !ret_address || !bytes || !context ||
 	    flags & ~KNOWN_FLAGS)
 		return false;
-	if (!objection && !pool_size(bytes))
+	if (!objection && !pool_size(POOL_PINNED, bytes))
 		objection = "larger than the pool may hold";
 	if (objection) {
 		emit_note(NOTE_REWRITE, objection);
@@ -197,8 +197,8 @@ bool rewrite_host_free(struct call *call, CUresult *ret_result, void *address)
 	if (!why && *ret_result == CUDA_SUCCESS) {
 		/* The limit: this call has drained the device, so others may go too. */
 		why = "a free above the limit";
-		pool_bytes(&bytes);
-		free_list(pool_drain(block.context, bytes.limit / 2, true));
+		pool_bytes(POOL_PINNED, &bytes);
+		free_list(pool_drain(POOL_PINNED, block.context, bytes.limit / 2, true));
 	}
 	if (why)
 		emit_note(NOTE_REWRITE, why);

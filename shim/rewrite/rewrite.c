@@ -26,7 +26,7 @@ void rewrite_start(void)
 		emit_note(NOTE_REWRITE, "off: CUDA_LAUNCH_BLOCKING is set");
 		return;
 	}
-	pool_start(pool_default_limit());
+	pool_start(POOL_PINNED, pool_default_limit());
 	counts_start();
 	/* Release: who sees it sees the limit. */
 	__atomic_store_n(&rewrite_on, 1, __ATOMIC_RELEASE);

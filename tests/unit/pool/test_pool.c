@@ -33,14 +33,14 @@ static int begin(void **state)
 	struct pool_bytes bytes;
 
 	pool_drop(none_lives);
-	pool_start(LIMIT);
-	pool_bytes(&bytes);
+	pool_start(POOL_PINNED, LIMIT);
+	pool_bytes(POOL_PINNED, &bytes);
 	return bytes.held || bytes.live;
 }
 
 static void add(uint64_t context, uint32_t flags, uint64_t bytes, uint64_t address)
 {
-	assert_true(pool_add(context, flags, bytes, pool_size(bytes), address));
+	assert_true(pool_add(context, flags, bytes, pool_size(POOL_PINNED, bytes), address));
 }
 
 static uint64_t take(uint64_t context, uint32_t flags, uint64_t bytes)
@@ -61,7 +61,7 @@ static void assert_bytes(uint64_t live, uint64_t held)
 {
 	struct pool_bytes bytes;
 
-	pool_bytes(&bytes);
+	pool_bytes(POOL_PINNED, &bytes);
 	assert_int_equal(bytes.live, live);
 	assert_int_equal(bytes.held, held);
 }
@@ -70,17 +70,17 @@ static void test_sizes(void **state)
 {
 	uint64_t size, bytes;
 
-	assert_int_equal(pool_size(0), 0);
+	assert_int_equal(pool_size(POOL_PINNED, 0), 0);
 	for (bytes = 1; bytes < LIMIT; bytes += bytes < 100000 ? 1 : bytes / 977 + 1) {
-		size = pool_size(bytes);
+		size = pool_size(POOL_PINNED, bytes);
 		assert_true(size >= bytes);
 		assert_true(size - bytes < 64 || (size - bytes) * 8 <= bytes);
 		/* A class serves its own size. */
-		assert_int_equal(pool_size(size), size);
+		assert_int_equal(pool_size(POOL_PINNED, size), size);
 	}
-	assert_int_equal(pool_size(LIMIT), LIMIT);
-	assert_int_equal(pool_size(LIMIT + 1), 0);
-	assert_int_equal(pool_size(UINT64_MAX), 0);
+	assert_int_equal(pool_size(POOL_PINNED, LIMIT), LIMIT);
+	assert_int_equal(pool_size(POOL_PINNED, LIMIT + 1), 0);
+	assert_int_equal(pool_size(POOL_PINNED, UINT64_MAX), 0);
 }
 
 static void test_life(void **state)
@@ -168,7 +168,7 @@ static void test_other_context(void **state)
 
 static void test_limit(void **state)
 {
-	pool_start(3000);
+	pool_start(POOL_PINNED, 3000);
 	add(1, 0, 1000, 0x10000);
 	add(1, 0, 1000, 0x20000);
 	add(1, 0, 1000, 0x30000);
@@ -238,15 +238,15 @@ static void test_drain(void **state)
 		if (i == 4)
 			make_ready();
 	}
-	list = pool_drain(1, 0, false);
+	list = pool_drain(POOL_PINNED, 1, 0, false);
 	assert_int_equal(count(list), 2); /* ready ones of that context */
 	assert_int_equal(pool_look(list->address, &block), POOL_NOT_OURS);
 	pool_spare(list);
 	assert_bytes(0, 6 * 1024);
-	list = pool_drain(1, 5 * 1024, true);
+	list = pool_drain(POOL_PINNED, 1, 5 * 1024, true);
 	assert_int_equal(count(list), 1);
 	pool_spare(list);
-	list = pool_drain(1, 0, true);
+	list = pool_drain(POOL_PINNED, 1, 0, true);
 	assert_int_equal(count(list), 1);
 	pool_spare(list);
 	assert_bytes(0, 4 * 1024);
@@ -334,7 +334,7 @@ static void test_threads(void **state)
 	for (int i = 0; i < THREADS; i++)
 		pthread_join(threads[i], NULL);
 	assert_bytes(0, (BLOCKS - 1) * 1024);
-	assert_int_equal(count(pool_drain(1, 0, true)), BLOCKS - 1);
+	assert_int_equal(count(pool_drain(POOL_PINNED, 1, 0, true)), BLOCKS - 1);
 }
 
 static void test_default_limit(void **state)

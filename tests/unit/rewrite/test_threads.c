@@ -251,7 +251,7 @@ static void test_threads(void **state)
 	config.fix = CONFIG_FIX_PINNED;
 	config.relax = CONFIG_RELAX_FREE;
 	rewrite_start();
-	pool_start(100000); /* small, so that frees go to the driver, too */
+	pool_start(POOL_PINNED, 100000); /* small, so that frees go to the driver, too */
 	for (uintptr_t i = 0; i < THREADS; i++)
 		world_create_stream(STREAM(i), CU_STREAM_NON_BLOCKING);
 	submit_behind_query();
