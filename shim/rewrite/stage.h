@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Stage: the engine of staged copies. Moves bytes between the program's pageable memory and the device through pinned chunks of our own:
+ * copy threads fill or empty chunks while the copy engine moves others. It knows nothing of which calls may be staged, nor of what they
+ * must wait for before: that is staging.c, which calls it. Relies on chunks.c, copy_threads.c and driver.h.
+ *
+ * A staged copy is one operation of its stream, for all threads. One that fits a chunk is one copy of the driver on the stream itself. A
+ * larger one runs on an internal non-blocking stream of the context, behind an event recorded on the program's stream; a gate (a
+ * wait of the stream for a value in our memory) holds its place there, and is opened behind the last chunk, or by the host on any
+ * error.
+ */
+#ifndef SLIPSTREAM_REWRITE_STAGE_H
+#define SLIPSTREAM_REWRITE_STAGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cuda.h>
+
+/* Rows of `width` bytes; 1-D: height and depth are 1. Pitches are bytes from row to row, and from slice to slice. */
+struct stage_copy {
+	CUdeviceptr device;
+	void *host;
+	bool to_device;
+	size_t width, height, depth;
+	size_t device_pitch, device_slice;
+	size_t host_pitch, host_slice;
+	uint64_t context; /* id of the current one */
+	CUstream stream;  /* as the driver is to be told: CU_STREAM_LEGACY, CU_STREAM_PER_THREAD or a handle */
+};
+
+enum stage_outcome {
+	STAGE_DRIVER, /* nothing has happened, or nothing that shows: the driver is to make the whole copy */
+	STAGE_DONE,   /* to the device: the source may be reused, the copy is in its stream. From it: all bytes are on the host */
+	STAGE_FAILED, /* *ret_result is the driver's status */
+};
+
+/* No lock is held. May wait for the device (from the device, and where all chunks are in flight of this very copy). */
+enum stage_outcome stage_copy(const struct stage_copy *copy, CUresult *ret_result);
+
+/* Bytes of one chunk: up to it a copy needs no gate. */
+size_t stage_chunk_bytes(void);
+
+/* Contexts ended: their internal streams and events are forgotten. */
+void stage_drop(bool (*lives)(uint64_t context));
+
+#endif
