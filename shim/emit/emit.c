@@ -276,7 +276,7 @@ void emit_wait(const struct emit_finding *finding)
 		__atomic_fetch_add(&waited_for->count, 1, __ATOMIC_RELAXED);
 		__atomic_fetch_add(&waited_for->blocked_ns, finding->blocked_ns, __ATOMIC_RELAXED);
 	}
-	if (__builtin_expect(trace_wants(TRACE_WAIT), 0))
+	if (__builtin_expect(trace_wants_waits(), 0))
 		trace_wait(finding, wait_id, known, count);
 }
 

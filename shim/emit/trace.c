@@ -16,6 +16,7 @@
  * loading	compare and swap NONE -> RUNNING, then DONE or FAILED for good
  * trace_emitters	release store once the provider is checked; NULL again, for good, in a child that the
  *		tracer does not know
+ * trace_wait_state	release store of the provider's word; no_state again where there is none
  * token	exchange (acquire), release store: whose thread sends definitions
  * sent, next_ns, recording	written by who holds the token (recording is cleared by anyone); read
  *		by anyone who emits, relaxed: a stale value costs a look or a late definition
@@ -52,7 +53,9 @@ enum recording {
 	RECORDING_DUMPED,
 };
 
+static const int no_state; /* no session records anything */
 const struct trace_emitter *trace_emitters;
+const int *trace_wait_state = &no_state;
 bool emit_full;
 
 static int loading;
@@ -400,6 +403,8 @@ static bool load_provider(void)
 	found->at_end(at_end);
 	/* Pairs with the acquire loads: who sees the emitters sees provider and allocations. */
 	__atomic_store_n(&trace_emitters, found->emitters, __ATOMIC_RELEASE);
+	/* Pairs with the acquire load in trace_wants_waits(). */
+	__atomic_store_n(&trace_wait_state, found->emitters[TRACE_WAIT].state, __ATOMIC_RELEASE);
 	return true;
 }
 
@@ -407,6 +412,7 @@ static bool load_provider(void)
 static void give_up(void)
 {
 	__atomic_store_n(&loading, LOADING_FAILED, __ATOMIC_RELAXED);
+	__atomic_store_n(&trace_wait_state, &no_state, __ATOMIC_RELEASE);
 	__atomic_store_n(&trace_emitters, NULL, __ATOMIC_RELAXED);
 	__atomic_store_n(&emit_full, false, __ATOMIC_RELAXED);
 }

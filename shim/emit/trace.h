@@ -31,18 +31,25 @@ void trace_send(enum trace_event event, const void *payload);
 /* A session had its definitions sent, and nobody has noticed its end yet. trace.c */
 extern int trace_recording;
 
-/* Is there anything to do about this event? Most of the time no session records: two loads. */
-static inline bool trace_wants(enum trace_event event)
-{
-	const struct trace_emitter *emitters = __atomic_load_n(&trace_emitters, __ATOMIC_ACQUIRE);
+/*
+ * The tracer's word on whether a session records waits; a zero of our own while there is no provider,
+ * so that a call takes the same way with one and without. Never NULL.
+ */
+extern const int *trace_wait_state;
 
-	return emitters && (__atomic_load_n(emitters[event].state, __ATOMIC_RELAXED) ||
-			    __atomic_load_n(&trace_recording, __ATOMIC_RELAXED));
+/* Is there anything to do about a wait? Most of the time no session records. */
+static inline bool trace_wants_waits(void)
+{
+	/* Pairs with the release store in load_provider(): the word is there. */
+	const int *state = __atomic_load_n(&trace_wait_state, __ATOMIC_ACQUIRE);
+
+	return __atomic_load_n(state, __ATOMIC_RELAXED) |
+	       __atomic_load_n(&trace_recording, __ATOMIC_RELAXED);
 }
 
 /*
  * One call that waited, and the ids of its candidates. After its records were made. Sends what
- * definitions are new before. Where trace_wants().
+ * definitions are new before. Where trace_wants_waits().
  */
 void trace_wait(const struct emit_finding *finding, uint32_t wait, const uint32_t *candidates,
 		uint32_t count);
