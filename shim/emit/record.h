@@ -17,6 +17,9 @@
  * 64-bit stores; a reader may see them a little apart from each other while the process lives. A
  * killed process therefore leaves a valid file at every moment.
  *
+ * One word goes the other way: who wants the definitions of a trace repeated (shim/emit/trace.c) writes
+ * the time into record_header.dump_wanted of a live file. dump_done not below it, later: they were.
+ *
  * All integers are host-endian (the file is read on the machine that wrote it, or one like it);
  * RECORD_HEADER says so by its magic. All times are CLOCK_MONOTONIC nanoseconds, all durations
  * nanoseconds, all sizes bytes. The reader must treat the file as hostile: sizes, ids and counts
@@ -85,6 +88,9 @@ struct record_header {
 	/* Early writers end here: look at head.size. */
 	int32_t rank; /* among the processes that a launcher started together; -1: none known */
 	uint32_t padding;
+	/* Writers of which no dump can be asked end here. Both are live. */
+	uint64_t dump_wanted; /* by the tools: when they asked last; the shim reads, never writes */
+	uint64_t dump_done;   /* what stood in dump_wanted when the last dump of a trace began */
 };
 
 struct record_string {

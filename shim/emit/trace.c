@@ -11,6 +11,11 @@
  *	- when one is emitted DUMP_EVERY_NS after the last dump: a second session that joins, and a
  *	  snapshot whose oldest events were overwritten, have them after that time. A long dump waits
  *	  longer for the next, so that dumps take at most one in DUMP_SHARE of the time
+ *	- when one is emitted and record_header.dump_wanted holds another number than at the last dump:
+ *	  somebody is about to take a snapshot. The word is looked at every LOOK_NS, so that it costs
+ *	  the other events nothing. Anybody who may write to the file can change it all the time;
+ *	  therefore no such dump comes sooner than ASKED_EVERY_NS after the last one, nor sooner than
+ *	  DUMP_SHARE allows
  *	- when the provider says that the process ends
  *
  * loading	compare and swap NONE -> RUNNING, then DONE or FAILED for good
@@ -18,8 +23,12 @@
  *		tracer does not know
  * trace_wait_state	release store of the provider's word; no_state again where there is none
  * token	exchange (acquire), release store: whose thread sends definitions
- * sent, next_ns, recording	written by who holds the token (recording is cleared by anyone); read
- *		by anyone who emits, relaxed: a stale value costs a look or a late definition
+ * sent, next_ns, recording	written by who holds the token (recording and next_ns are cleared by
+ *		anyone); read by anyone who emits, relaxed: a stale value costs a look or a late definition
+ * due_ns	as next_ns. Cleared before it: where the holder of the token overwrites the 0 in next_ns,
+ *		the one in due_ns is found at the next look
+ * answered, allowed_ns	under the token
+ * dump_wanted	written by other processes, any value at any time
  * again[]	slots taken by compare and swap, emptied by who holds the token
  */
 #include "emit/trace.h"
@@ -37,12 +46,14 @@
 #include "emit/file.h"
 #include "emit/internal.h"
 
-#define DUMP_EVERY_NS UINT64_C(1000000000)
-#define DUMP_SHARE    200
-#define AGAIN_MAX     64
-#define ALLOCATIONS   64          /* asked for at a time */
-#define END_PATIENCE  1000        /* times 1 ms that the end waits for a dump of another thread */
-#define NO_RECORD     UINT64_C(0) /* in again[]: offsets are kept plus one */
+#define DUMP_EVERY_NS  UINT64_C(1000000000)
+#define DUMP_SHARE     200
+#define ASKED_EVERY_NS UINT64_C(100000000)
+#define LOOK_NS        UINT64_C(1000000)
+#define AGAIN_MAX      64
+#define ALLOCATIONS    64          /* asked for at a time */
+#define END_PATIENCE   1000        /* times 1 ms that the end waits for a dump of another thread */
+#define NO_RECORD      UINT64_C(0) /* in again[]: offsets are kept plus one */
 
 enum loading { LOADING_NONE, LOADING_RUNNING, LOADING_DONE, LOADING_FAILED };
 
@@ -64,7 +75,10 @@ static emit_allocations *open_allocations;    /* as provider */
 
 static bool token;
 static uint64_t sent;
-static uint64_t next_ns;
+static uint64_t next_ns;    /* when send_definitions() has to be called */
+static uint64_t due_ns;     /* when the next dump has to be made, asked for or not */
+static uint64_t answered;   /* what was in dump_wanted at the last dump */
+static uint64_t allowed_ns; /* when the next one that is asked for may be made */
 int trace_recording;
 static uint32_t dumps, dump_events; /* under the token */
 static __thread bool has_token __attribute__((tls_model("initial-exec")));
@@ -110,6 +124,13 @@ static void send_allocations(void)
 	} while (count == ALLOCATIONS);
 }
 
+/* Something is to be sent of which only that is known. */
+static void want_dump(void)
+{
+	__atomic_store_n(&due_ns, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&next_ns, 0, __ATOMIC_RELEASE);
+}
+
 /*
  * The records from `from` on. Those that were being filled are looked at once more: their publisher
  * either sees the new `sent`, or is seen here (both sides store, fence, and load).
@@ -125,7 +146,7 @@ static void send_records(uint64_t from)
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	if (skipped.count > DUMP_SKIPPED_MAX) {
 		skipped.count = DUMP_SKIPPED_MAX;
-		__atomic_store_n(&next_ns, 0, __ATOMIC_RELAXED);
+		want_dump();
 	}
 	for (i = 0; i < skipped.count; i++)
 		dump_record(skipped.offset[i]);
@@ -163,7 +184,7 @@ void trace_again(const void *record)
 			break;
 	}
 	if (i == AGAIN_MAX)
-		__atomic_store_n(&next_ns, 0, __ATOMIC_RELAXED);
+		want_dump();
 	/* Pairs with the acquire exchange in send_again(). */
 	__atomic_store_n(&any_again, true, __ATOMIC_RELEASE);
 }
@@ -181,9 +202,23 @@ void trace_published(const void *record)
 		trace_again(record);
 }
 
+/* What the tools wrote there. The file is as large as the header: this process made it. */
+static uint64_t wanted(void)
+{
+	const struct record_header *header = file_base();
+
+	return __atomic_load_n(&header->dump_wanted, __ATOMIC_RELAXED);
+}
+
+static bool is_asked_for(uint64_t now_ns)
+{
+	return now_ns >= allowed_ns && wanted() != answered;
+}
+
 /* Under the token. */
 static void dump(uint32_t reason)
 {
+	struct record_header *header = file_base();
 	uint64_t began = now(CLOCK_MONOTONIC);
 	/* Its work: where the processor was with others meanwhile, dumps are no less cheap. */
 	uint64_t work = now(CLOCK_THREAD_CPUTIME_ID);
@@ -191,9 +226,10 @@ static void dump(uint32_t reason)
 	struct trace_dump_end end = {.dump = dumps};
 	uint64_t took;
 
+	answered = wanted(); /* who asks from here on gets the next one */
 	/* First: whoever finds the session stopped from here on makes the next dump a first one. */
 	__atomic_store_n(&trace_recording, RECORDING_DUMPED, __ATOMIC_RELAXED);
-	__atomic_store_n(&next_ns, UINT64_MAX, __ATOMIC_RELAXED);
+	__atomic_store_n(&due_ns, UINT64_MAX, __ATOMIC_RELAXED);
 	trace_send(TRACE_DUMP_BEGIN, &begin);
 	dump_events = 0;
 	dump_start();
@@ -203,11 +239,13 @@ static void dump(uint32_t reason)
 	send_allocations();
 	end.events = dump_events;
 	trace_send(TRACE_DUMP_END, &end);
+	__atomic_store_n(&header->dump_done, answered, __ATOMIC_RELAXED);
 	took = (now(CLOCK_THREAD_CPUTIME_ID) - work) * DUMP_SHARE;
+	allowed_ns = began + (took > ASKED_EVERY_NS ? took : ASKED_EVERY_NS);
 	began += took > DUMP_EVERY_NS ? took : DUMP_EVERY_NS;
 	/* Not over a zero: something did not fit meanwhile and wants the next dump at once. */
 	took = UINT64_MAX;
-	__atomic_compare_exchange_n(&next_ns, &took, began, false, __ATOMIC_RELAXED,
+	__atomic_compare_exchange_n(&due_ns, &took, began, false, __ATOMIC_RELAXED,
 				    __ATOMIC_RELAXED);
 }
 
@@ -238,14 +276,18 @@ static void __attribute__((cold, noinline)) send_definitions(uint64_t now_ns)
 	if (!emit_is_open() || !take_token())
 		return;
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+	/* Before what may want to be called again at once. */
+	__atomic_store_n(&next_ns, now_ns + LOOK_NS, __ATOMIC_RELAXED);
 	if (!trace_emitters[TRACE_DUMP_BEGIN].is_enabled()) {
 		__atomic_store_n(&sent, file_used(), __ATOMIC_RELAXED);
 		__atomic_store_n(&next_ns, now(CLOCK_MONOTONIC) + DUMP_EVERY_NS, __ATOMIC_RELAXED);
 		__atomic_store_n(&trace_recording, RECORDING_BARE, __ATOMIC_RELAXED);
 	} else if (__atomic_load_n(&trace_recording, __ATOMIC_RELAXED) != RECORDING_DUMPED) {
 		dump(TRACE_DUMP_FIRST);
-	} else if (now_ns >= __atomic_load_n(&next_ns, __ATOMIC_RELAXED)) {
+	} else if (now_ns >= __atomic_load_n(&due_ns, __ATOMIC_RELAXED)) {
 		dump(TRACE_DUMP_TIME);
+	} else if (is_asked_for(now_ns)) {
+		dump(TRACE_DUMP_ASKED);
 	} else {
 		send_records(__atomic_load_n(&sent, __ATOMIC_RELAXED));
 		send_again();
@@ -455,6 +497,7 @@ void trace_forked(void)
 	__atomic_store_n(&sent, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&trace_recording, RECORDING_NOTHING, __ATOMIC_RELAXED);
 	__atomic_store_n(&any_again, false, __ATOMIC_RELAXED);
+	answered = allowed_ns = 0;
 	for (i = 0; i < AGAIN_MAX; i++)
 		__atomic_store_n(&again[i], NO_RECORD, __ATOMIC_RELAXED);
 	dumps = 0;
