@@ -4,6 +4,7 @@
 trace by turns; beside it one that has no provider. Prints `cell NAME NS` lines, ns a call, medians of all rounds.
 
     trace.py --build FOLDER [--user FILE] [--rounds N] [--limit NS] [--check]
+    trace.py --build FOLDER [--user FILE] --idle-pairs N
 
 without         another process, without a provider
 loaded          provider loaded, no session
@@ -14,6 +15,17 @@ stopped         the session is stopped
 traced          recorded less stopped, round by round: the cost of the event
 ...-quiet       the same of each round's fastest eighth: what the noise of a shared machine leaves alone. --limit: of
                 traced-quiet; above it the exit status is 1
+
+Two processes differ by where their memory lies, so `idle` of one pair tells little. --idle-pairs: N pairs of fresh processes instead, each
+measured before its cuInit and after it (N = 40: half a minute). `cell NAME NS low NS high NS`: the median and its 95 % interval.
+
+idle            with a provider less without one, after cuInit
+nothing         the control: both without one
+idle-net        idle less nothing, round by round. Measurable is what has an interval without 0: a last line for each such cell tells
+idle-same       after less before within one process, where memory lies alike; of a process with a provider less that of one without
+nothing-same    the control of that
+...-quiet       the same of each process's fastest fiftieth
+
 FOLDER is a build, or a copy by tests/gpu/pack.sh; LTTng's programs are found by PATH. As root --user gives the library of
 tests/tracing/user.c for a private daemon. --check: one short round, no limits: does it run? Exit status 77: no LTTng here.
 """
@@ -26,12 +38,13 @@ import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tracing"))
 import session  # noqa: E402
+from overhead import interval  # noqa: E402
 
 
 class Bench:
     """The process under test."""
 
-    def __init__(self, build, daemon, folder, is_traced):
+    def __init__(self, build, daemon, folder, is_traced, is_initialised=True):
         environment = {key: text for key, text in os.environ.items() if not key.startswith("SLIPSTREAM_")}
         environment.update(daemon.environment)
         environment["LD_PRELOAD"] = os.path.join(build, "shim/libslipstream.so")
@@ -41,7 +54,8 @@ class Bench:
         environment["SLIPSTREAM_OUT"] = folder
         self.process = subprocess.Popen([os.path.join(build, "tests/bench/trace")], env=environment, stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, text=True)
-        self.ask("init")
+        if is_initialised:
+            self.ask("init")
 
     def ask(self, line):
         self.process.stdin.write(line + "\n")
@@ -83,7 +97,7 @@ def measure(arguments, folder):
         difference("traced", end, on, off)
 
     with session.Daemon(arguments.user) as daemon:
-        os.symlink(os.path.join(arguments.build, "tests/bench/libtrace-driver.so"), os.path.join(folder, "libcuda.so.1"))
+        link_driver(arguments.build, folder)
         other, bench = Bench(arguments.build, daemon, folder, False), Bench(arguments.build, daemon, folder, True)
         for _ in range(arguments.rounds):
             idle_pair("hot", "")
@@ -105,18 +119,78 @@ def measure(arguments, folder):
     return cells, events
 
 
+def link_driver(build, folder):
+    os.symlink(os.path.join(build, "tests/bench/libtrace-driver.so"), os.path.join(folder, "libcuda.so.1"))
+
+
+def measure_pairs(arguments, folder):
+    """{cell: [figure of each pair]}"""
+    cells = {}
+
+    def process(is_traced):
+        bench = Bench(arguments.build, daemon, folder, is_traced, is_initialised=False)
+        before = bench.ask("short before")
+        bench.ask("init")
+        after = bench.ask("short after")
+        bench.end()
+        return before, after
+
+    def pair(name, is_traced, is_reversed):
+        if is_reversed:
+            right, left = process(False), process(is_traced)
+        else:
+            left, right = process(is_traced), process(False)
+        for end, figure in ("", 0), ("-quiet", 1):
+            change = [after[figure] - before[figure] for before, after in (left, right)]
+            cells.setdefault(name + end, []).append(left[1][figure] - right[1][figure])
+            cells.setdefault(name + "-same" + end, []).append(change[0] - change[1])
+        return left[1][0], right[1][0]
+
+    with session.Daemon(arguments.user) as daemon:
+        link_driver(arguments.build, folder)
+        for number in range(arguments.idle_pairs):
+            kinds = (("idle", True), ("nothing", False))
+            for name, is_traced in reversed(kinds) if number & 2 else kinds:
+                figures = pair(name, is_traced, number & 1)
+                if is_traced:
+                    cells.setdefault("loaded", []).append(figures[0])
+                    cells.setdefault("without", []).append(figures[1])
+    for end in "", "-quiet":
+        cells["idle-net" + end] = [idle - nothing for idle, nothing in zip(cells["idle" + end], cells["nothing" + end])]
+    return cells
+
+
+def is_measurable(figures):
+    low, high = interval(figures)
+    return low > 0 or high < 0
+
+
+def tell_pairs(cells):
+    for name, figures in sorted(cells.items()):
+        low, high = interval(figures)
+        print(f"cell {name} {statistics.median(figures):.2f} low {low:.2f} high {high:.2f}")
+    for name in "idle-net", "idle-net-quiet", "idle-same", "idle-same-quiet":
+        print(f"{name}: {'measurable' if is_measurable(cells[name]) else 'not measurable'}")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", required=True, type=os.path.abspath)
     parser.add_argument("--user", type=os.path.abspath)
     parser.add_argument("--rounds", type=int, default=21)
     parser.add_argument("--limit", type=float)
+    parser.add_argument("--idle-pairs", type=int, metavar="N")
     parser.add_argument("--check", action="store_true")
     arguments = parser.parse_args()
+    if arguments.idle_pairs is not None and arguments.idle_pairs < 1:
+        parser.error("--idle-pairs: at least 1")
     if arguments.check:
         arguments.rounds = 1
     with tempfile.TemporaryDirectory(prefix="slipstream-bench-") as folder:
         try:
+            if arguments.idle_pairs:
+                tell_pairs(measure_pairs(arguments, folder))
+                return 0
             cells, events = measure(arguments, folder)
         except session.Skip as reason:
             print(f"skipped: {reason}")
@@ -134,4 +208,5 @@ def main():
     return 0
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())
