@@ -13,8 +13,16 @@
 enum config_mode { CONFIG_OFF, CONFIG_OBSERVE, CONFIG_FIX };
 
 /* Bits of `fix` and `relax`, in the order of their words in options.def. */
-enum config_fix { CONFIG_FIX_PINNED = 1 << 0, CONFIG_FIX_FREES = 1 << 1 };
-enum config_relax { CONFIG_RELAX_FREE = 1 << 0, CONFIG_STRICT_FREE = 1 << 1 /* wins */ };
+enum config_fix {
+	CONFIG_FIX_PINNED = 1 << 0,
+	CONFIG_FIX_FREES = 1 << 1,
+	CONFIG_FIX_STAGING = 1 << 2
+};
+enum config_relax {
+	CONFIG_RELAX_FREE = 1 << 0,
+	CONFIG_STRICT_FREE = 1 << 1, /* wins */
+	CONFIG_RELAX_ORDER = 1 << 2
+};
 
 enum config_level { CONFIG_TRACE_WAITS, CONFIG_TRACE_FULL };
 
