@@ -14,6 +14,9 @@
 #define DEPOTS     (1U << 10)
 #define SMALL_MAX  512 /* below it sizes go in steps of SMALL_STEP */
 #define SMALL_STEP 64
+/* Drivers give device memory in these: finer steps save nothing. Coarser ones would cost memory that a program near the end of it misses. */
+#define DEVICE_STEP_MIN 512
+#define DEVICE_STEP_MAX ((uint64_t)2 << 20)
 /* Above what drivers give; a recycled block must not look like the buffer it was (FORMAT of the attribute: process-unique). */
 #define OWN_BUFFER_IDS (UINT64_C(1) << 63)
 
@@ -54,6 +57,10 @@ uint64_t pool_size(enum pool_kind kind, uint64_t bytes)
 	if (bytes > SMALL_MAX)
 		step = UINT64_C(1)
 		       << (60 - __builtin_clzll(bytes - 1)); /* an eighth of the power below */
+	if (kind == POOL_DEVICE && step < DEVICE_STEP_MIN)
+		step = DEVICE_STEP_MIN;
+	if (kind == POOL_DEVICE && step > DEVICE_STEP_MAX)
+		step = DEVICE_STEP_MAX;
 	size = (bytes + step - 1) & ~(step - 1);
 	if (!bytes || size < bytes ||
 	    size > __atomic_load_n(&bytes_of[kind].limit, __ATOMIC_RELAXED))

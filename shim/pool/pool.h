@@ -62,7 +62,10 @@ void pool_start(enum pool_kind kind, uint64_t limit);
 /* 1/16 of the machine's memory or of the control group's limit, whichever is less. */
 uint64_t pool_default_limit(void);
 
-/* What the driver is asked for: at most 12.5 % more, or 63 bytes. 0: too large for the pool. */
+/*
+ * What the driver is asked for: at most 12.5 % more, or 63 bytes; of device memory what the driver would take for it anyway (512 bytes
+ * and 2 MiB are its units), or at most 12.5 % more. 0: too large for the pool.
+ */
 uint64_t pool_size(enum pool_kind kind, uint64_t bytes);
 
 /* A ready block of the key, live from now on; 0: none. *ret_parked: a proof might make one ready. */

@@ -83,6 +83,26 @@ static void test_sizes(void **state)
 	assert_int_equal(pool_size(POOL_PINNED, UINT64_MAX), 0);
 }
 
+/* Of device memory no more than drivers' own units, or an eighth. */
+static void test_device_sizes(void **state)
+{
+	uint64_t bytes, size;
+
+	pool_start(POOL_DEVICE, UINT64_C(1) << 40);
+	for (bytes = 1; bytes < UINT64_C(1) << 34; bytes += bytes / 7 + 1) {
+		size = pool_size(POOL_DEVICE, bytes);
+		assert_true(size >= bytes && size % 512 == 0);
+		assert_true(size - bytes < 512 || (size - bytes) * 8 <= bytes);
+		assert_true(size - bytes < 2 << 20);
+		assert_int_equal(pool_size(POOL_DEVICE, size), size);
+	}
+	assert_int_equal(pool_size(POOL_DEVICE, 1), 512);
+	assert_int_equal(pool_size(POOL_DEVICE, (UINT64_C(1) << 30) + 1),
+			 (UINT64_C(1) << 30) + (2 << 20));
+	pool_start(POOL_DEVICE, 0);
+	assert_int_equal(pool_size(POOL_DEVICE, 1), 0);
+}
+
 static void test_life(void **state)
 {
 	struct pool_block block;
@@ -350,6 +370,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(test_sizes, begin),
+		cmocka_unit_test_setup(test_device_sizes, begin),
 		cmocka_unit_test_setup(test_life, begin),
 		cmocka_unit_test_setup(test_ready_at_once, begin),
 		cmocka_unit_test_setup(test_key, begin),
