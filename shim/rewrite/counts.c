@@ -3,32 +3,49 @@
  * Counts: one record of what a rewrite did in this process (record_rewrite). Called by the hooks. Where the record file is full they are
  * kept in memory that nobody reads.
  */
+#include <string.h>
+
+#include "config.h"
 #include "emit/emit.h"
 #include "rewrite/internal.h"
 
 static struct record_rewrite nowhere;
 
-struct record_rewrite *counts = &nowhere;
+struct record_rewrite *counts = &nowhere, *counts_frees = &nowhere;
 
-void counts_start(void)
+static void start(struct record_rewrite **record_of, const char *name)
 {
 	struct record_rewrite *record = emit_reserve(sizeof(*record));
 
 	if (!record)
 		return;
-	record->name = emit_string("pinned", 6);
+	record->name = emit_string(name, strlen(name));
 	emit_publish(record, RECORD_REWRITE);
-	__atomic_store_n(&counts, record, __ATOMIC_RELEASE);
+	__atomic_store_n(record_of, record, __ATOMIC_RELEASE);
+}
+
+void counts_start(void)
+{
+	start(&counts, "pinned");
+	if (config.fix & CONFIG_FIX_FREES)
+		start(&counts_frees, "frees");
 	counts_bytes();
+}
+
+static void tell_bytes(struct record_rewrite *record, enum pool_kind kind)
+{
+	struct pool_bytes bytes;
+
+	pool_bytes(kind, &bytes);
+	__atomic_store_n(&record->held_bytes, bytes.held, __ATOMIC_RELAXED);
+	__atomic_store_n(&record->peak_bytes, bytes.peak, __ATOMIC_RELAXED);
+	__atomic_store_n(&record->live_bytes, bytes.live, __ATOMIC_RELAXED);
+	__atomic_store_n(&record->limit_bytes, bytes.limit, __ATOMIC_RELAXED);
 }
 
 void counts_bytes(void)
 {
-	struct pool_bytes bytes;
-
-	pool_bytes(POOL_PINNED, &bytes);
-	__atomic_store_n(&counts->held_bytes, bytes.held, __ATOMIC_RELAXED);
-	__atomic_store_n(&counts->peak_bytes, bytes.peak, __ATOMIC_RELAXED);
-	__atomic_store_n(&counts->live_bytes, bytes.live, __ATOMIC_RELAXED);
-	__atomic_store_n(&counts->limit_bytes, bytes.limit, __ATOMIC_RELAXED);
+	tell_bytes(counts, POOL_PINNED);
+	if (counts_frees != &nowhere)
+		tell_bytes(counts_frees, POOL_DEVICE);
 }

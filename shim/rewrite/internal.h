@@ -10,15 +10,26 @@
 #include "emit/record.h"
 #include "pool/pool.h"
 
+struct call;
+
 /* proof.c: makes ready what can be shown to be used by nobody, asking the driver where that helps. */
 void proof_advance(uint64_t context);
 /* The events of contexts that do not live are gone. */
 void proof_drop(bool (*lives)(uint64_t context));
 
+/* pinned.c: why the driver must free this live block in this call; NULL: it may be parked. Makes the wait of strict-free. */
+const char *free_objection(struct call *call, const struct pool_block *block);
+
+/* pointer.c: the block that the address lies in, as the program may see it: behind what was asked for there is nothing. */
+enum pool_state pointer_find(uint64_t address, struct pool_block *ret_block);
+
 /* counts.c: what the report tells; adds are relaxed and never lost. Before counts_start() they go nowhere. */
 void counts_start(void);
-extern struct record_rewrite *counts;
+extern struct record_rewrite *counts,
+	*counts_frees; /* of `pinned` with all that proof.c asks, of `frees` */
 #define COUNT(field, number) __atomic_fetch_add(&counts->field, number, __ATOMIC_RELAXED)
+#define COUNT_FREES(field, number)                                                                 \
+	__atomic_fetch_add(&counts_frees->field, number, __ATOMIC_RELAXED)
 /* Bytes held, their peak, live ones, from the pool. */
 void counts_bytes(void);
 

@@ -128,8 +128,7 @@ static bool wait_like_the_driver(struct call *call)
 	return true;
 }
 
-/* NULL: the block may be parked. */
-static const char *must_really_free(struct call *call, const struct pool_block *block)
+const char *free_objection(struct call *call, const struct pool_block *block)
 {
 	const char *objection = state_objection();
 
@@ -180,7 +179,7 @@ bool rewrite_host_free(struct call *call, CUresult *ret_result, void *address)
 		*ret_result = CUDA_ERROR_INVALID_VALUE;
 		return true;
 	}
-	why = must_really_free(call, &block);
+	why = free_objection(call, &block);
 	if (!why && pool_park((uintptr_t)address, block.context, state_is_idle())) {
 		COUNT(parked, 1);
 		if (config.relax & CONFIG_STRICT_FREE) {

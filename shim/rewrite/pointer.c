@@ -8,8 +8,7 @@
 #include "rewrite/internal.h"
 #include "rewrite/rewrite.h"
 
-/* The block that the address lies in, as the program may see it. */
-static enum pool_state find(uint64_t address, struct pool_block *ret_block)
+enum pool_state pointer_find(uint64_t address, struct pool_block *ret_block)
 {
 	enum pool_state state = pool_look(address, ret_block);
 	CUdeviceptr base = 0;
@@ -17,7 +16,6 @@ static enum pool_state find(uint64_t address, struct pool_block *ret_block)
 	if (state == POOL_NOT_OURS && driver.cuMemGetAddressRange_v2 &&
 	    driver.cuMemGetAddressRange_v2(&base, NULL, address) == CUDA_SUCCESS && base != address)
 		state = pool_look(base, ret_block);
-	/* Behind what was asked for there is nothing. */
 	if (state == POOL_LIVE && address - ret_block->address >= ret_block->requested)
 		state = POOL_PARKED;
 	return state;
@@ -26,7 +24,7 @@ static enum pool_state find(uint64_t address, struct pool_block *ret_block)
 bool rewrite_host_query(struct call *call, CUresult *ret_result, const void *address)
 {
 	struct pool_block block;
-	enum pool_state state = find((uintptr_t)address, &block);
+	enum pool_state state = pointer_find((uintptr_t)address, &block);
 
 	if (state == POOL_NOT_OURS || state == POOL_LIVE)
 		return false;
@@ -38,7 +36,7 @@ bool rewrite_address_range(struct call *call, CUresult *ret_result, CUdeviceptr 
 			   size_t *ret_size, CUdeviceptr address)
 {
 	struct pool_block block;
-	enum pool_state state = find(address, &block);
+	enum pool_state state = pointer_find(address, &block);
 
 	if (state == POOL_NOT_OURS)
 		return false;
@@ -56,8 +54,12 @@ static void correct(void *value, CUpointer_attribute attribute, const struct poo
 {
 	switch (attribute) {
 	case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
-	case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
 		*(size_t *)value = block->requested;
+		break;
+	case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
+		/* Small blocks of device memory lie in a mapping that is not theirs alone. */
+		if (*(size_t *)value == block->size)
+			*(size_t *)value = block->requested;
 		break;
 	case CU_POINTER_ATTRIBUTE_BUFFER_ID:
 		if (block->buffer_id)
@@ -72,7 +74,7 @@ bool rewrite_pointer_attribute(struct call *call, CUresult *ret_result, void *re
 			       CUpointer_attribute attribute, CUdeviceptr address)
 {
 	struct pool_block block;
-	enum pool_state state = find(address, &block);
+	enum pool_state state = pointer_find(address, &block);
 
 	if (state == POOL_NOT_OURS)
 		return false;
@@ -91,7 +93,7 @@ bool rewrite_pointer_attributes(struct call *call, CUresult *ret_result, unsigne
 				CUdeviceptr address)
 {
 	struct pool_block block;
-	enum pool_state state = find(address, &block);
+	enum pool_state state = pointer_find(address, &block);
 	char nothing;
 	unsigned int i;
 
