@@ -43,6 +43,14 @@ static const struct option {
 /* Settings of the tool, in the same environment. */
 static const char *const others[] = {"SLIPSTREAM_LIBRARY", "SLIPSTREAM_STREAM_TO"};
 
+const char *config_fix_words(void)
+{
+	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
+		if (options[i].field == &config.fix)
+			return options[i].unit;
+	return "";
+}
+
 const char *config_problem(unsigned int index)
 {
 	return index < problem_count ? problems[index] : NULL;

@@ -36,6 +36,8 @@ struct config {
 	uint32_t stack_depth;    /* frames of a site, at most */
 	uint64_t threshold_ns;   /* blocked time below this is not reported for implicit waits */
 	const char *calibration; /* file of idle costs; NULL: none */
+	const char
+		*deny; /* file of call sites that are not rewritten (rewrite/deny.h); NULL: none */
 	const char *lttng;       /* file of the LTTng provider; NULL: no trace */
 	enum config_level level; /* what is traced */
 	/* No setting: of the variables that launchers of many processes set; -1: none has one. */
@@ -44,6 +46,9 @@ struct config {
 
 /* Written by config_load() before any wrapper reads it; constant afterwards. */
 extern struct config config;
+
+/* The words of SLIPSTREAM_FIX, joined by |: the n-th is of bit n. */
+const char *config_fix_words(void);
 
 /*
  * A bad value or unknown SLIPSTREAM_ variable: one line on stderr, the setting ignored, a

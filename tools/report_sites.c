@@ -9,44 +9,37 @@
 #include "report.h"
 #include "report_order.h"
 #include "symbolize.h"
+#include "sync/site_key.h"
 
-static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t length)
+static uint64_t add_text(uint64_t key, const char *text)
 {
-	for (size_t i = 0; i < length; i++)
-		hash = (hash ^ ((const uint8_t *)bytes)[i]) * UINT64_C(0x100000001b3); /* FNV-1a */
-	return hash;
+	return site_key_text(key, text ? text : "", text ? strlen(text) : 0);
 }
 
-static uint64_t hash_text(uint64_t hash, const char *text)
+/* As the shim makes it, for deny lists. */
+static uint64_t site_key(const struct record_file *file, const struct record_site *site)
 {
-	return hash_bytes(hash, text ? text : "", text ? strlen(text) + 1 : 1);
-}
-
-/* Content, not addresses: load addresses differ from process to process. 0 stands for "no site", so
- * it is never given. */
-static uint64_t site_hash(const struct record_file *file, const struct record_site *site)
-{
-	uint64_t hash = UINT64_C(0xcbf29ce484222325);
+	uint64_t key = SITE_KEY_START;
 
 	for (uint16_t i = 0; i < site->frames; i++) {
 		const struct record_frame *frame = &record_site_frames(site)[i];
 		const struct record_module *module =
 			(const void *)record_find(&file->modules, frame->module);
+		const char *path = module ? record_string_text(file, module->path) : NULL;
 
-		if (module && module->build_id_length)
-			hash = hash_bytes(hash, module->build_id, module->build_id_length);
-		else if (module)
-			hash = hash_text(hash, record_string_text(file, module->path));
-		hash = hash_bytes(hash, &frame->offset, sizeof(frame->offset));
+		key = module ? site_key_frame(key, module->build_id, module->build_id_length,
+					      path ? path : "", path ? strlen(path) : 0,
+					      frame->offset)
+			     : site_key_bytes(key, &frame->offset, sizeof(frame->offset));
 	}
 	for (uint16_t i = 0; i < site->python_frames; i++) {
 		const struct record_python_frame *frame = &record_site_python_frames(site)[i];
 
-		hash = hash_text(hash, record_string_text(file, frame->file));
-		hash = hash_text(hash, record_string_text(file, frame->function));
-		hash = hash_bytes(hash, &frame->line, sizeof(frame->line));
+		key = add_text(key, record_string_text(file, frame->file));
+		key = add_text(key, record_string_text(file, frame->function));
+		key = site_key_bytes(key, &frame->line, sizeof(frame->line));
 	}
-	return hash ? hash : 1;
+	return site_key_end(key);
 }
 
 struct report_site *report_site_of(struct report *report, const struct record_file *file,
@@ -57,7 +50,7 @@ struct report_site *report_site_of(struct report *report, const struct record_fi
 
 	if (!record || (!record->frames && !record->python_frames))
 		return NULL;
-	key.id = site_hash(file, record);
+	key.id = site_key(file, record);
 	site = report_list_find_or_add(&report->sites, &key, sizeof(key), report_site_identity);
 	if (!site->python && record->python_frames) {
 		site->python = memory_new(record->python_frames * sizeof(site->python[0]));

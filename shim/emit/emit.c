@@ -129,6 +129,11 @@ uint32_t emit_string(const char *bytes, size_t length)
 	return intern_string(bytes, length);
 }
 
+const char *emit_string_bytes(uint32_t id, size_t *ret_length)
+{
+	return emit_is_open() ? intern_string_bytes(id, ret_length) : NULL;
+}
+
 static uint32_t text_id(const char *text)
 {
 	return text ? intern_string(text, strlen(text)) : 0;

@@ -246,6 +246,20 @@ uint32_t intern_string(const char *bytes, size_t length)
 	return key ? key->id : 0;
 }
 
+const char *intern_string_bytes(uint32_t id, size_t *ret_length)
+{
+	size_t place;
+	const struct intern_key *key;
+
+	for (place = 0; table_at(&tables[INTERN_STRING], place, (void **)&key); place++) {
+		if (!key || key->id != id)
+			continue;
+		*ret_length = key->word[0];
+		return ((const struct record_string *)key->record)->bytes;
+	}
+	return NULL;
+}
+
 uint32_t intern_region(uint32_t name)
 {
 	uint64_t word[KEY_WORDS] = {name};

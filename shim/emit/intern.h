@@ -14,6 +14,8 @@
 
 /* The id of the record that says this, made if there is none; 0: dropped. */
 uint32_t intern_string(const char *bytes, size_t length);
+/* As emit_string_bytes(). */
+const char *intern_string_bytes(uint32_t id, size_t *ret_length);
 uint32_t intern_region(uint32_t name);
 uint32_t intern_candidate(const struct emit_candidate *candidate);
 /* The record itself, whose live fields the caller adds to, atomically; NULL: dropped. */

@@ -54,6 +54,7 @@ enum record_type {
 	RECORD_CONTEXT = 15,    /* struct record_context; numbers from 1; live */
 	RECORD_STREAM = 16,     /* struct record_stream; numbers from 1; live */
 	RECORD_REWRITE = 17,    /* struct record_rewrite; live; one a rewrite of mode fix */
+	RECORD_REWRITE_SITE = 18, /* struct record_rewrite_site; live; with a deny list only */
 };
 
 struct record {
@@ -334,6 +335,17 @@ struct record_rewrite {
 	uint64_t queries;    /* of streams, for the same */
 	/* live: bytes */
 	uint64_t held_bytes, peak_bytes, live_bytes, limit_bytes;
+};
+
+/* A call site that asked to make a rewrite, where there is a deny list. Several of the same site and rewrite add up. */
+struct record_rewrite_site {
+	struct record head;
+	uint32_t site;     /* id */
+	uint32_t rewrite;  /* string id: as in SLIPSTREAM_FIX */
+	uint32_t function; /* number */
+	uint32_t padding;
+	uint64_t calls;  /* live */
+	uint64_t denied; /* live: of these, left to the driver by the list */
 };
 
 #endif

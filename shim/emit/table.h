@@ -71,6 +71,17 @@ static inline void *table_next(const struct table *table, uint64_t hash, uint64_
 	}
 }
 
+/* What is at the place-th slot, NULL: nothing. False: there is no such slot. For walks; inserts meanwhile may be missed. */
+static inline bool table_at(const struct table *table, size_t place, void **ret_value)
+{
+	const struct table_slots *slots = __atomic_load_n(&table->slots, __ATOMIC_ACQUIRE);
+
+	if (!slots || place > slots->mask)
+		return false;
+	*ret_value = __atomic_load_n(&slots->slot[place].value, __ATOMIC_ACQUIRE);
+	return true;
+}
+
 /* Under the owner's lock. False: bound or memory reached. */
 bool table_insert(struct table *table, struct arena *arena, uint64_t hash, void *value);
 

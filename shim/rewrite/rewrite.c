@@ -9,6 +9,7 @@
 
 #include "config.h"
 #include "emit/emit.h"
+#include "rewrite/deny.h"
 #include "rewrite/internal.h"
 #include "state/proof.h"
 
@@ -16,7 +17,7 @@ uint32_t rewrite_on;
 
 void rewrite_start(void)
 {
-	const char *blocking = getenv("CUDA_LAUNCH_BLOCKING");
+	const char *blocking = getenv("CUDA_LAUNCH_BLOCKING"), *why;
 	static uint32_t started;
 
 	if (config.mode != CONFIG_FIX || __atomic_exchange_n(&started, 1, __ATOMIC_RELAXED))
@@ -24,6 +25,11 @@ void rewrite_start(void)
 	/* Who asks for that wants to see each call's own error, in the order of the calls. */
 	if (blocking && *blocking && strcmp(blocking, "0") != 0) {
 		emit_note(NOTE_REWRITE, "off: CUDA_LAUNCH_BLOCKING is set");
+		return;
+	}
+	why = deny_start();
+	if (why) {
+		emit_note(NOTE_REWRITE, why);
 		return;
 	}
 	pool_start(POOL_PINNED, pool_default_limit());

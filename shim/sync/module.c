@@ -80,7 +80,7 @@ static uint32_t make_record(struct module_table *table, struct module_known *kno
 	if (!record)
 		return 0;
 	record->id = table->known_count + 1;
-	record->path = path_id(name, is_program);
+	record->path = known->path = path_id(name, is_program);
 	record->base = known->base;
 	record->build_id_length = known->build_id_length;
 	memcpy(record->build_id, known->build_id, known->build_id_length);

@@ -17,6 +17,7 @@ struct module_known {
 	uint8_t build_id[64];
 	uint32_t build_id_length;
 	uint32_t id;
+	uint32_t path; /* string id */
 };
 
 /* What is loaded now, by address. */

@@ -33,6 +33,7 @@
 #include "sync/module.h"
 #include "sync/python.h"
 #include "sync/site_cache.h"
+#include "sync/site_key.h"
 #include "sync/unwind.h"
 
 #define DEPTH_MAX   64
@@ -62,6 +63,7 @@ struct tables {
 	struct unwind_trace trace; /* of the stack being unwound; here since a stack may be small */
 	struct site_cache cache;   /* read without the lock */
 	struct slot slots[SLOTS];
+	const struct record_site *sites[SITES_MAX]; /* by id less 1 */
 };
 
 /*
@@ -257,7 +259,7 @@ static const struct record_site *intern(struct tables *tables, const struct stac
 	memcpy(record + 1, stack->frame, frame_size);
 	memcpy((char *)(record + 1) + frame_size, stack->python, python_size);
 	emit_publish(record, RECORD_SITE);
-	tables->count++;
+	tables->sites[tables->count++] = record;
 	*slot = (struct slot){hash, record};
 	return record;
 }
@@ -352,4 +354,119 @@ uint32_t site_take(const void *return_address, const void *frame)
 	}
 	errno = saved_errno;
 	return id;
+}
+
+/*
+ * A copy of the frames of a site, with the files they lie in, made under the lock; the record file is shared memory, so its counts are
+ * bounded. False: no such site.
+ */
+struct place {
+	struct stack stack;
+	struct module_known module[DEPTH_MAX]; /* id 0: none */
+};
+
+static bool look_up(uint32_t id, struct place *ret_place)
+{
+	struct tables *tables = atomic_load_explicit(&tables_mapped, memory_order_acquire);
+	struct stack *stack = &ret_place->stack;
+	const struct record_site *record;
+	uint32_t i, module;
+
+	if (!tables || !id || id > SITES_MAX || !tables_lock(tables))
+		return false;
+	record = tables->sites[id - 1];
+	if (record) {
+		stack->frames = record->frames < DEPTH_MAX ? record->frames : DEPTH_MAX;
+		stack->python_frames =
+			record->python_frames < DEPTH_MAX ? record->python_frames : DEPTH_MAX;
+		memcpy(stack->frame, record + 1, stack->frames * sizeof(stack->frame[0]));
+		memcpy(stack->python,
+		       (const char *)(record + 1) + stack->frames * sizeof(stack->frame[0]),
+		       stack->python_frames * sizeof(stack->python[0]));
+		for (i = 0; i < stack->frames; i++) {
+			module = stack->frame[i].module;
+			/* Ids count up with the entries. */
+			if (module && module <= tables->modules.known_count)
+				ret_place->module[i] = tables->modules.known[module - 1];
+			else
+				ret_place->module[i].id = 0;
+		}
+	}
+	tables_unlock(tables);
+	return record != NULL;
+}
+
+static uint64_t add_string(uint64_t key, uint32_t id)
+{
+	size_t length = 0;
+	const char *bytes = emit_string_bytes(id, &length);
+
+	return site_key_text(key, bytes ? bytes : "", length);
+}
+
+uint64_t site_key(uint32_t id)
+{
+	const struct module_known *module;
+	struct place place;
+	uint64_t key = SITE_KEY_START;
+	const char *path;
+	size_t length;
+	uint32_t i;
+
+	if (!look_up(id, &place))
+		return 0;
+	for (i = 0; i < place.stack.frames; i++) {
+		module = &place.module[i];
+		length = 0;
+		path = module->id && !module->build_id_length
+			       ? emit_string_bytes(module->path, &length)
+			       : NULL;
+		key = module->id ? site_key_frame(key, module->build_id, module->build_id_length,
+						  path ? path : "", length,
+						  place.stack.frame[i].offset)
+				 : site_key_bytes(key, &place.stack.frame[i].offset,
+						  sizeof(place.stack.frame[i].offset));
+	}
+	for (i = 0; i < place.stack.python_frames; i++) {
+		key = add_string(key, place.stack.python[i].file);
+		key = add_string(key, place.stack.python[i].function);
+		key = site_key_bytes(key, &place.stack.python[i].line,
+				     sizeof(place.stack.python[i].line));
+	}
+	return site_key_end(key);
+}
+
+bool site_in_file(uint32_t id, const char *name, size_t length)
+{
+	struct place place;
+	const char *path;
+	size_t size = 0;
+	uint32_t i;
+
+	if (!look_up(id, &place))
+		return false;
+	for (i = 0; i < place.stack.frames; i++) {
+		path = place.module[i].id ? emit_string_bytes(place.module[i].path, &size) : NULL;
+		if (path && size >= length && !memcmp(path + size - length, name, length) &&
+		    (size == length || path[size - length - 1] == '/'))
+			return true;
+	}
+	return false;
+}
+
+bool site_in_python(uint32_t id, const char *function, size_t length)
+{
+	struct place place;
+	const char *bytes;
+	size_t size = 0;
+	uint32_t i;
+
+	if (!look_up(id, &place))
+		return false;
+	for (i = 0; i < place.stack.python_frames; i++) {
+		bytes = emit_string_bytes(place.stack.python[i].function, &size);
+		if (bytes && size == length && !memcmp(bytes, function, length))
+			return true;
+	}
+	return false;
 }

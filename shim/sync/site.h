@@ -5,6 +5,8 @@
 #ifndef SLIPSTREAM_SYNC_SITE_H
 #define SLIPSTREAM_SYNC_SITE_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* Makes room for the tables, so that the first site need not. Optional; any thread. */
@@ -19,5 +21,15 @@ void site_prepare(void);
  * errno alone.
  */
 uint32_t site_take(const void *return_address, const void *frame);
+
+/*
+ * What a site is called in every run of the same files (site_key.h), 0: there is no such site. Slow: to be asked once a site. No lock may
+ * be held that site_take() could need.
+ */
+uint64_t site_key(uint32_t id);
+
+/* Does it have a frame in a file of this name (without folders), or a Python frame of a function of this name? As slow. */
+bool site_in_file(uint32_t id, const char *name, size_t length);
+bool site_in_python(uint32_t id, const char *function, size_t length);
 
 #endif

@@ -161,3 +161,11 @@ void fake_refuse(int refuse)
 {
 	refusing = refuse;
 }
+
+const char *emit_string_bytes(uint32_t id, size_t *ret_length)
+{
+	if (!id || id > string_count)
+		return NULL;
+	*ret_length = strlen(strings[id]);
+	return strings[id];
+}
