@@ -237,8 +237,11 @@ int main(int argc, char **argv)
 	failures = find_places(&arguments, &places);
 	if (!places.count)
 		return EXIT_FAILURE;
-	if (graph_new(&places, sink, say, &graph, &error_text))
-		command_fail(EXIT_FAILURE, "%s", error_text);
+	if (graph_new(&places, sink, say, &graph, &error_text)) {
+		if (error_text)
+			say(error_text);
+		return EXIT_FAILURE;
+	}
 	failures += graph_failures(graph);
 	if (arguments.select.what_if)
 		whatif = whatif_extra_new(sink);

@@ -98,6 +98,20 @@ static void add_group(struct graph *graph, const struct graph_input *first, bt_v
 	}
 }
 
+/*
+ * What a source is called: errors tell it. The path of its trace, with a number where two would have the
+ * same. The caller frees.
+ */
+static char *source_name(const struct graph *graph, size_t number)
+{
+	const char *path = graph->inputs.items[number].name;
+
+	for (size_t i = 0; i < number; i++)
+		if (!strcmp(graph->inputs.items[i].name, path))
+			return memory_format("%s (%zu)", path, number);
+	return memory_copy(path);
+}
+
 static int add_sources(struct graph *graph, struct branch *branch)
 {
 	int error = 0;
@@ -106,7 +120,7 @@ static int add_sources(struct graph *graph, struct branch *branch)
 		graph->inputs.items[i].added = false;
 	for (size_t i = 0; i < graph->inputs.count && !error; i++) {
 		struct graph_input *input = &graph->inputs.items[i];
-		_cleanup_free_ char *name = memory_format("trace %zu", i);
+		_cleanup_free_ char *name = source_name(graph, i);
 		const bt_component_source *source;
 		bt_value *params;
 
@@ -227,7 +241,7 @@ static int build(struct graph *graph, char **reterr_text)
 			break;
 		error = build_branch(graph, branch);
 		if (error)
-			*reterr_text = sink_thread_error();
+			*reterr_text = sink_thread_error_of_trace();
 		bt_current_thread_clear_error();
 		if (!error && graph->lanes)
 			sink_add_account(graph->sink, lanes_account(graph->lanes, i));
@@ -253,7 +267,7 @@ int graph_new(const struct trace_places *places, struct sink *sink, void (*say)(
 	classes = &graph->branches[0].classes;
 	error = graph_classes_find(classes, reterr_text);
 	if (!error)
-		error = graph_inputs_find(&graph->inputs, classes, places, sink, say, reterr_text);
+		error = graph_inputs_find(&graph->inputs, classes, places, sink, say);
 	if (!error)
 		error = build(graph, reterr_text);
 	if (error)

@@ -20,8 +20,8 @@ struct graph_span {
 
 /*
  * A graph that reads `places` into `sink`, which stays the caller's. A trace that cannot be opened
- * is left out, with one line to `say`. 0, or -errno with one line in *reterr_text (the caller
- * frees): nothing is left, or the library fails.
+ * is left out, with one line to `say`. 0, or -ENODATA: none is left, and *reterr_text is as it was; or
+ * another -errno with one line in *reterr_text (the caller frees).
  */
 int graph_new(const struct trace_places *places, struct sink *sink, void (*say)(const char *line),
 	      struct graph **ret_graph, char **reterr_text);

@@ -288,7 +288,7 @@ static void input_done(struct graph_input *input)
 
 int graph_inputs_find(struct graph_inputs *inputs, const struct graph_classes *classes,
 		      const struct trace_places *places, struct sink *sink,
-		      void (*say)(const char *line), char **reterr_text)
+		      void (*say)(const char *line))
 {
 	struct asking asking = {.classes = classes, .inputs = inputs, .sink = sink, .say = say};
 
@@ -298,16 +298,14 @@ int graph_inputs_find(struct graph_inputs *inputs, const struct graph_classes *c
 		struct graph_input *input = &inputs->items[inputs->count];
 
 		*input = (struct graph_input){.kind = places->places[i].kind,
+					      .name = places->places[i].path,
 					      .path = places->places[i].path};
 		if (prepare(&asking, input))
 			inputs->count++;
 		else
 			input_done(input);
 	}
-	if (inputs->count)
-		return 0;
-	*reterr_text = memory_format("no trace can be read");
-	return -ENODATA;
+	return inputs->count ? 0 : -ENODATA;
 }
 
 void graph_inputs_done(struct graph_inputs *inputs)

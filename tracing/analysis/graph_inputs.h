@@ -26,7 +26,8 @@ const bt_component_class_source *graph_source_class(const struct graph_classes *
 /* A trace that is read. */
 struct graph_input {
 	enum trace_kind kind;
-	const char *path; /* that of the place, or `salvage` */
+	const char *name; /* the path of the place */
+	const char *path; /* the same, or `salvage` */
 	char *salvage;    /* temporary folder with what can be read of it; NULL: all can */
 	char *group;      /* of folders: those of one group are one trace; NULL: alone */
 	bool added;
@@ -41,12 +42,12 @@ struct graph_inputs {
 };
 
 /*
- * Those of `places` that can be read, into zeroed `inputs`; of others one line goes to `say` and to the sink. 0, or -ENODATA
- * with one line in *reterr_text (the caller frees): none can. The places must outlive them.
+ * Those of `places` that can be read, into zeroed `inputs`; of others one line goes to `say` and to the sink. 0, or -ENODATA: none
+ * can. The places must outlive them.
  */
 int graph_inputs_find(struct graph_inputs *inputs, const struct graph_classes *classes,
 		      const struct trace_places *places, struct sink *sink,
-		      void (*say)(const char *line), char **reterr_text);
+		      void (*say)(const char *line));
 void graph_inputs_done(struct graph_inputs *inputs);
 
 /* Parameters of the library's trace reader: one path, to which others can be added. The caller puts the reference. */

@@ -177,7 +177,7 @@ static bt_graph_simple_sink_component_consume_func_status consume(bt_message_ite
 	case BT_MESSAGE_ITERATOR_NEXT_STATUS_END:
 		return BT_GRAPH_SIMPLE_SINK_COMPONENT_CONSUME_FUNC_STATUS_END;
 	default:
-		lane->error_text = sink_thread_error();
+		lane->error_text = sink_thread_error_of_trace();
 		return BT_GRAPH_SIMPLE_SINK_COMPONENT_CONSUME_FUNC_STATUS_ERROR;
 	}
 	for (uint64_t i = 0; i < count; i++) {
@@ -200,7 +200,7 @@ static void *run(void *data)
 		status = bt_graph_run_once(lane->graph);
 	while (status == BT_GRAPH_RUN_ONCE_STATUS_OK || status == BT_GRAPH_RUN_ONCE_STATUS_AGAIN);
 	if (status != BT_GRAPH_RUN_ONCE_STATUS_END && !lane->error_text)
-		lane->error_text = sink_thread_error();
+		lane->error_text = sink_thread_error_of_trace();
 	bt_current_thread_clear_error();
 
 	(void)pthread_mutex_lock(&lane->lock);

@@ -93,6 +93,45 @@ char *sink_thread_error(void)
 	return text;
 }
 
+/* Of the source that met the error; NULL: another part of the graph did. */
+static const char *source_of(const bt_error_cause *cause)
+{
+	switch (bt_error_cause_get_actor_type(cause)) {
+	case BT_ERROR_CAUSE_ACTOR_TYPE_COMPONENT:
+		return bt_error_cause_component_actor_get_component_class_type(cause) ==
+				       BT_COMPONENT_CLASS_TYPE_SOURCE
+			       ? bt_error_cause_component_actor_get_component_name(cause)
+			       : NULL;
+	case BT_ERROR_CAUSE_ACTOR_TYPE_MESSAGE_ITERATOR:
+		return bt_error_cause_message_iterator_actor_get_component_class_type(cause) ==
+				       BT_COMPONENT_CLASS_TYPE_SOURCE
+			       ? bt_error_cause_message_iterator_actor_get_component_name(cause)
+			       : NULL;
+	default:
+		return NULL;
+	}
+}
+
+char *sink_thread_error_of_trace(void)
+{
+	char *text = sink_thread_error();
+	const bt_error *error = bt_current_thread_take_error();
+	const char *source = NULL;
+
+	for (uint64_t i = 0; error && !source && i < bt_error_get_cause_count(error); i++)
+		source = source_of(bt_error_borrow_cause_by_index(error, i));
+	/* Our own source tells the place itself, with the line. */
+	if (source && strncmp(text, source, strlen(source)) != 0) {
+		char *longer = memory_format("%s: %s", source, text);
+
+		free(text);
+		text = longer;
+	}
+	if (error)
+		bt_current_thread_move_error(error);
+	return text;
+}
+
 void sink_incomplete(struct sink *sink, const char *why)
 {
 	if (!sink->incomplete)
@@ -154,7 +193,7 @@ int sink_finish(struct sink *sink, bool interrupted, const char *broken)
 
 void sink_break(struct sink *sink)
 {
-	note_error(sink, sink_thread_error());
+	note_error(sink, sink_thread_error_of_trace());
 	(void)sink_finish(sink, false, sink->error_text);
 }
 

@@ -69,4 +69,7 @@ int64_t sink_time(const struct sink *sink); /* of the last event */
  */
 char *sink_thread_error(void);
 
+/* The same with the trace in front of it, as its source component is called, where it is known. */
+char *sink_thread_error_of_trace(void);
+
 #endif
