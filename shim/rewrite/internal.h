@@ -7,6 +7,7 @@
 
 #include <stdint.h>
 
+#include "config.h"
 #include "emit/record.h"
 #include "pool/pool.h"
 
@@ -17,8 +18,9 @@ void proof_advance(uint64_t context);
 /* The events of contexts that do not live are gone. */
 void proof_drop(bool (*lives)(uint64_t context));
 
-/* pinned.c: why the driver must free this live block in this call; NULL: it may be parked. Makes the wait of strict-free. */
-const char *free_objection(struct call *call, const struct pool_block *block);
+/* pinned.c: why the driver must free this live block in this call; NULL: it may be parked. Makes the wait of strict-free. `rewrite`: whose block. */
+const char *free_objection(struct call *call, const struct pool_block *block,
+			   enum config_fix rewrite);
 
 /* pointer.c: the block that the address lies in, as the program may see it: behind what was asked for there is nothing. */
 enum pool_state pointer_find(uint64_t address, struct pool_block *ret_block);

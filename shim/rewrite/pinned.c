@@ -16,6 +16,7 @@
 #include "config.h"
 #include "driver/driver.h"
 #include "emit/emit.h"
+#include "rewrite/deny.h"
 #include "rewrite/internal.h"
 #include "rewrite/rewrite.h"
 #include "state/proof.h"
@@ -85,6 +86,8 @@ bool rewrite_host_alloc(struct call *call, CUresult *ret_result, void **ret_addr
 		return false;
 	if (!objection && !pool_size(POOL_PINNED, bytes))
 		objection = "larger than the pool may hold";
+	if (!objection && rewrite_denied(call, CONFIG_FIX_PINNED))
+		objection = "denied at their call sites";
 	if (objection) {
 		emit_note(NOTE_REWRITE, objection);
 		return false;
@@ -128,7 +131,8 @@ static bool wait_like_the_driver(struct call *call)
 	return true;
 }
 
-const char *free_objection(struct call *call, const struct pool_block *block)
+const char *free_objection(struct call *call, const struct pool_block *block,
+			   enum config_fix rewrite)
 {
 	const char *objection = state_objection();
 
@@ -140,6 +144,8 @@ const char *free_objection(struct call *call, const struct pool_block *block)
 		return "a free in another context";
 	if (call->freed_bytes && call->freed_flags)
 		return "a block with attributes of its own";
+	if (rewrite_denied(call, rewrite))
+		return "denied at their call sites";
 	if (config.relax & CONFIG_STRICT_FREE && !wait_like_the_driver(call))
 		return "strict-free: the driver must wait";
 	return NULL;
@@ -179,7 +185,7 @@ bool rewrite_host_free(struct call *call, CUresult *ret_result, void *address)
 		*ret_result = CUDA_ERROR_INVALID_VALUE;
 		return true;
 	}
-	why = free_objection(call, &block);
+	why = free_objection(call, &block, CONFIG_FIX_PINNED);
 	if (!why && pool_park((uintptr_t)address, block.context, state_is_idle())) {
 		COUNT(parked, 1);
 		if (config.relax & CONFIG_STRICT_FREE) {
