@@ -62,6 +62,7 @@ enum call_flag {
 	CALL_CONTEXT_ENDING =
 		1 << 11,          /* state's own: its streams are forgotten already (proof.c) */
 	CALL_REWRITTEN = 1 << 12, /* a rewrite made the result; the driver was not called */
+	CALL_UNWAITED = 1 << 13,  /* a rewrite left out the wait that the copy is known for */
 };
 
 /* A stream that had work not known complete when the call began. */

@@ -246,6 +246,15 @@ struct state_event *event_find(uint64_t handle);
 enum memory_kind memory_look_up(uint64_t address, bool *ret_sync_memops);
 void memory_clear(void);
 
+/* Is there memory that the device can write and the host read, or may there be? */
+bool memory_host_reads(void);
+
+/* live.c */
+void live_stream_made(enum stream_kind kind);
+/* The call's operation, which has its number. */
+void live_host_function(const struct call *call);
+void live_clear(void);
+
 /* kernel.c */
 /* String id, 0 unknown; *ret_launched: a launch of this handle succeeded before. */
 uint32_t kernel_name(uint64_t handle, bool *ret_launched);

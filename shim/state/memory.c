@@ -16,12 +16,17 @@
 #include "driver/driver.h"
 #include "emit/emit.h"
 #include "state/internal.h"
+#include "state/place.h"
 #include "state/state.h"
 
 #define CHUNK      128
 #define CHUNKS_MAX 16384
 
-enum range_flag { RANGE_SYNC_MEMOPS = 1 << 0 };
+enum range_flag {
+	RANGE_SYNC_MEMOPS = 1 << 0,
+	RANGE_FOREIGN = 1 << 1,  /* mapped or imported */
+	RANGE_UNPLACED = 1 << 2, /* of a pool that was named, which may lie on the host */
+};
 
 struct range {
 	uint64_t address, bytes;
@@ -39,6 +44,15 @@ static struct arena arena = {.bound = (size_t)128 << 20};
 static struct chunk *chunks[CHUNKS_MAX]; /* never an empty one */
 static uint32_t chunk_count;
 static struct chunk *empty;
+static uint64_t
+	host_ranges; /* that the device may write and the host read; written under the lock, read by anyone */
+static uint32_t incomplete; /* something could not be stored; for good */
+
+static bool may_be_on_host(const struct range *range)
+{
+	return range->kind == MEMORY_PINNED || range->kind == MEMORY_REGISTERED ||
+	       range->kind == MEMORY_MANAGED || range->flags & (RANGE_FOREIGN | RANGE_UNPLACED);
+}
 
 /* The chunk that holds, or would hold, the address: the last that begins at or below it, or 0. */
 static uint32_t chunk_of(uint64_t address)
@@ -92,6 +106,8 @@ static void take_out(struct range *range)
 	struct chunk *chunk = chunks[at];
 	uint32_t i = (uint32_t)(range - chunk->range);
 
+	if (may_be_on_host(range))
+		STATE_STORE(&host_ranges, host_ranges - 1);
 	memmove(range, range + 1, (chunk->count - i - 1) * sizeof(*range));
 	if (--chunk->count)
 		return;
@@ -143,43 +159,56 @@ static bool insert(const struct range *range)
 	memmove(&chunk->range[i + 1], &chunk->range[i], (chunk->count - i) * sizeof(*range));
 	chunk->range[i] = *range;
 	chunk->count++;
+	if (may_be_on_host(range))
+		STATE_STORE(&host_ranges, host_ranges + 1);
 	return true;
+}
+
+/* The first range that ends above the address; NULL: none. */
+static struct range *first_above(uint64_t address)
+{
+	struct range *range = find(address);
+	uint32_t at, i;
+
+	if (range || !chunk_count)
+		return range;
+	at = chunk_of(address);
+	i = ranges_up_to(chunks[at], address);
+	if (i == chunks[at]->count) {
+		if (++at == chunk_count)
+			return NULL;
+		i = 0;
+	}
+	return &chunks[at]->range[i];
 }
 
 /* What the driver hands out is free: whatever stands there was freed without our seeing it. */
 static void clear_place(uint64_t address, uint64_t bytes)
 {
 	struct range *range;
-	uint32_t at, i;
 
-	while ((range = find(address)))
+	while ((range = first_above(address)) &&
+	       (range->address <= address || range->address - address < bytes))
 		take_out(range);
-	while (chunk_count) {
-		at = chunk_of(address);
-		i = ranges_up_to(chunks[at], address);
-		if (i == chunks[at]->count) {
-			if (++at == chunk_count)
-				return;
-			i = 0;
-		}
-		range = &chunks[at]->range[i];
-		if (range->address - address >= bytes)
-			return;
-		take_out(range);
-	}
 }
 
 static void add(const struct range *range)
 {
 	bool stored;
 
-	if (!range->address || !range->bytes || !lock_take(&lock))
+	if (!range->address || !range->bytes)
 		return;
+	if (!lock_take(&lock)) {
+		STATE_STORE(&incomplete, 1);
+		return;
+	}
 	clear_place(range->address, range->bytes);
 	stored = insert(range);
 	lock_give(&lock);
-	if (!stored)
+	if (!stored) {
+		STATE_STORE(&incomplete, 1);
 		state_lost("allocations");
+	}
 }
 
 enum memory_kind memory_look_up(uint64_t address, bool *ret_sync_memops)
@@ -199,9 +228,64 @@ enum memory_kind memory_look_up(uint64_t address, bool *ret_sync_memops)
 	return kind;
 }
 
+bool state_is_unknown_memory(uint64_t address, uint64_t bytes)
+{
+	struct range *range;
+	bool unknown;
+
+	if (STATE_LOAD(&incomplete) || !lock_take(&lock))
+		return false;
+	range = first_above(address);
+	unknown = !range || (range->address > address && range->address - address >= bytes);
+	lock_give(&lock);
+	return unknown;
+}
+
+bool state_is_plain_device_memory(uint64_t address, uint64_t bytes)
+{
+	struct range *range;
+	bool plain;
+
+	if (!lock_take(&lock))
+		return false;
+	range = find(address);
+	plain = range && !(range->flags & (RANGE_FOREIGN | RANGE_SYNC_MEMOPS)) &&
+		(range->kind == MEMORY_DEVICE || range->kind == MEMORY_POOL) &&
+		range->bytes - (address - range->address) >= bytes;
+	lock_give(&lock);
+	return plain;
+}
+
+bool memory_host_reads(void)
+{
+	return STATE_LOAD(&host_ranges) || STATE_LOAD(&incomplete);
+}
+
+static bool makes_plain_blocks(const struct call *call)
+{
+	return catalogue_rows[call->function].kind == CATALOGUE_KIND_ALLOC;
+}
+
 void state_allocated(struct call *call, enum memory_kind kind, uint64_t address, uint64_t bytes)
 {
-	const struct range range = {.address = address, .bytes = bytes, .kind = kind};
+	const struct range range = {
+		.address = address,
+		.bytes = bytes,
+		.kind = kind,
+		.flags = makes_plain_blocks(call) ? 0 : RANGE_FOREIGN,
+	};
+
+	add(&range);
+}
+
+void state_pool_allocated(struct call *call, uint64_t address, uint64_t bytes)
+{
+	const struct range range = {
+		.address = address,
+		.bytes = bytes,
+		.kind = MEMORY_POOL,
+		.flags = RANGE_UNPLACED,
+	};
 
 	add(&range);
 }
@@ -301,5 +385,7 @@ void memory_clear(void)
 	lock_reset(&lock);
 	chunk_count = 0;
 	empty = NULL;
+	host_ranges = 0;
+	incomplete = 0;
 	arena_done(&arena);
 }

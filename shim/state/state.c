@@ -223,7 +223,7 @@ static void observe_copy(struct call *call)
 		(call->flags & either) == either &&
 		(call->source_kind == MEMORY_PAGEABLE || call->destination_kind == MEMORY_PAGEABLE);
 
-	if (!call->bytes || guessed || call->flags & CALL_TWO_CONTEXTS)
+	if (!call->bytes || guessed || call->flags & (CALL_TWO_CONTEXTS | CALL_UNWAITED))
 		return;
 	if (!is_host_kind(call->destination_kind) && !is_host_kind(call->source_kind))
 		return;
@@ -254,9 +254,12 @@ void state_after(struct call *call, CUresult result)
 		kernel_launched(call->subject);
 	if (!call->stream && !(call->flags & CALL_CAPTURED))
 		state_doubt("off: work on a stream that is not known");
+	if (call->stream && !(call->flags & CALL_CAPTURED))
+		order_submitted(call);
+	if (call->operation == OPERATION_HOST_FUNCTION)
+		live_host_function(call);
 	if (!call->stream || call->flags & CALL_CAPTURED)
 		return;
-	order_submitted(call);
 	if (call->stream_form != CALL_STREAM_IMPLICIT)
 		return;
 	if (row->kind == CATALOGUE_KIND_COPY)
@@ -292,6 +295,7 @@ void state_forked(void)
 	event_clear();
 	kernel_clear();
 	memory_clear();
+	live_clear();
 	pending_clear();
 	proof_clear();
 	arena_done(&state_arena);

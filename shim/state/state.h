@@ -66,6 +66,8 @@ void state_context_observed(struct call *call, CUresult result);
  * again before that call returns here; `freed` puts it back when the driver refused.
  */
 void state_allocated(struct call *call, enum memory_kind kind, uint64_t address, uint64_t bytes);
+/* From a pool that the program named: on a device, perhaps. */
+void state_pool_allocated(struct call *call, uint64_t address, uint64_t bytes);
 /*
  * Of a size that the call does not say (another process's block): asks the driver for its range, a
  * plain getter.

@@ -154,6 +154,7 @@ struct state_stream *stream_new(struct state_context *context, enum stream_kind 
 	STATE_STORE(&stream->owner, 0);
 	STATE_STORE(&stream->context, context);
 	STATE_STORE(&stream->kind, kind);
+	live_stream_made(kind);
 	/* Pairs with the acquire loads in look_up(), stream_find() and known_stream(). */
 	__atomic_store_n(&stream->handle, handle, __ATOMIC_RELEASE);
 	if (handle && !table_insert(&streams, &state_arena, table_mix(handle), stream)) {

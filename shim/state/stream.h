@@ -31,6 +31,7 @@ struct state_stream {
 	uint32_t joining;
 	uint32_t capture_sequence; /* odd: this stream began a capture that goes on (capture.c) */
 	uint64_t owner;            /* serial of the thread of a per-thread stream */
+	uint64_t host_function;    /* number of its youngest host function (live.c) */
 	struct state_stream *next; /* in the list of entries to take over; under LOCK_STATE */
 	/* What it is, in the record file; NULL: not written. Under LOCK_STATE. */
 	struct record_stream *record;

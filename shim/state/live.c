@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Live: what the program has by which the host could notice that a copy did not wait for its stream (place.h). Called by state_after(),
+ * the wrappers of what brings host code into graphs, and the rewrites of copies.
+ *
+ * Only the program's own things count: what the shim makes for itself goes past the wrappers. Where an end cannot be followed, a thing
+ * counts for good.
+ *
+ * Who writes, who reads:
+ *	lasting			whoever comes first; read by anyone, for ever
+ *	loose			set by who makes such a stream, for good; read by anyone
+ *	functions		the same of a host function
+ *	stream.host_function	who submits, atomic maximum; read by anyone
+ */
+#include "state/internal.h"
+#include "state/place.h"
+#include "state/state.h"
+
+static const char *lasting;
+static uint32_t loose;     /* a stream outside legacy order was made */
+static uint32_t functions; /* a host function was submitted */
+
+void state_host_code(const char *what)
+{
+	const char *none = NULL;
+
+	__atomic_compare_exchange_n(&lasting, &none, what, false, __ATOMIC_RELAXED,
+				    __ATOMIC_RELAXED);
+}
+
+void live_stream_made(enum stream_kind kind)
+{
+	if (kind == STREAM_NON_BLOCKING || kind == STREAM_UNKNOWN)
+		STATE_STORE(&loose, 1);
+}
+
+void live_host_function(const struct call *call)
+{
+	uint64_t seen;
+
+	if (call->flags & CALL_CAPTURED || !call->stream) {
+		state_host_code("order: a graph has a host node");
+		return;
+	}
+	seen = STATE_LOAD(&call->stream->host_function);
+	while (seen < call->submission &&
+	       !__atomic_compare_exchange_n(&call->stream->host_function, &seen, call->submission,
+					    true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		;
+	STATE_STORE(&functions, 1);
+}
+
+/* A destroyed stream is live as long as its work. */
+static const char *noticed_by(const struct state_stream *stream)
+{
+	enum stream_kind kind = stream_kind(stream);
+
+	if ((kind == STREAM_NON_BLOCKING || kind == STREAM_UNKNOWN) &&
+	    (STATE_LOAD(&stream->handle) || stream_is_pending(stream)))
+		return "order: a non-blocking stream is there";
+	if (STATE_LOAD(&stream->host_function) > STATE_LOAD(&stream->completed))
+		return "order: a host function may not have run yet";
+	return NULL;
+}
+
+const char *state_noticeable(void)
+{
+	const char *what = STATE_LOAD(&lasting);
+	uint32_t i, count;
+
+	if (what)
+		return what;
+	if (memory_host_reads())
+		return "order: there is host memory that the device can write";
+	if (!STATE_LOAD(&loose) && !STATE_LOAD(&functions))
+		return NULL;
+	count = stream_count();
+	for (i = 0; i < count && !what; i++)
+		what = noticed_by(stream_at(i));
+	return what;
+}
+
+bool state_works_in_current(const struct call *call)
+{
+	return call->stream && call->context && call->stream_kind != STREAM_UNKNOWN &&
+	       stream_context(call->stream) == call->context && call->context == context_current();
+}
+
+int state_device(const struct call *call)
+{
+	return call->context->device;
+}
+
+/* Only for a forked child: nobody else is there. */
+void live_clear(void)
+{
+	STATE_STORE(&lasting, NULL);
+	STATE_STORE(&loose, 0);
+	STATE_STORE(&functions, 0);
+}

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Place: what the rewrites of copies may know of where memory lies, of the context a call works in, and of who else could notice that the
+ * host did not wait. Called by the rewrites. memory.c and live.c have the answers.
+ *
+ * Any thread; no lock is held on return.
+ */
+#ifndef SLIPSTREAM_STATE_PLACE_H
+#define SLIPSTREAM_STATE_PLACE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct call;
+
+/* No part of the bytes lies in memory that the driver was seen to hand out or to register. */
+bool state_is_unknown_memory(uint64_t address, uint64_t bytes);
+/* All of the bytes lie in one block that this process allocated on a device, without SYNC_MEMOPS. */
+bool state_is_plain_device_memory(uint64_t address, uint64_t bytes);
+
+/* The call's stream is one that was seen made, and of the context that is current. */
+bool state_works_in_current(const struct call *call);
+/* Number of the call's device; -1: not known. */
+int state_device(const struct call *call);
+
+/*
+ * Why the host could notice that a synchronous copy from pageable memory did not wait for its stream; NULL: nothing is known by which it
+ * could. A constant text. Something of the program's that is live now: a host function that may not have run yet, host memory that
+ * the device can write, a non-blocking stream; or, for good, host code whose runs cannot be followed (nodes of graphs).
+ */
+const char *state_noticeable(void);
+
+/* Host code was given to the driver, whose runs cannot be followed: state_noticeable() says so for good. A constant text. */
+void state_host_code(const char *what);
+
+#endif
