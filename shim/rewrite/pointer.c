@@ -7,6 +7,7 @@
 #include "driver/driver.h"
 #include "rewrite/internal.h"
 #include "rewrite/rewrite.h"
+#include "state/state.h"
 
 enum pool_state pointer_find(uint64_t address, struct pool_block *ret_block)
 {
@@ -61,6 +62,9 @@ static void correct(void *value, CUpointer_attribute attribute, const struct poo
 		if (*(size_t *)value == block->size)
 			*(size_t *)value = block->requested;
 		break;
+	case CU_POINTER_ATTRIBUTE_P2P_TOKENS:
+		state_memory_shared(block->address);
+		break;
 	case CU_POINTER_ATTRIBUTE_BUFFER_ID:
 		if (block->buffer_id)
 			*(unsigned long long *)value = block->buffer_id;
@@ -68,6 +72,15 @@ static void correct(void *value, CUpointer_attribute attribute, const struct poo
 	default:
 		break;
 	}
+}
+
+/* Another device may read the block by its tokens: from now on it is as with SYNC_MEMOPS. */
+static void see_attribute(CUpointer_attribute attribute, CUdeviceptr address)
+{
+	if (attribute != CU_POINTER_ATTRIBUTE_P2P_TOKENS)
+		return;
+	state_sync_memops(NULL, address ? address : UINT64_MAX);
+	rewrite_sync_memops(NULL, NULL, address);
 }
 
 bool rewrite_pointer_attribute(struct call *call, CUresult *ret_result, void *ret_value,

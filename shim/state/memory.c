@@ -26,6 +26,7 @@ enum range_flag {
 	RANGE_SYNC_MEMOPS = 1 << 0,
 	RANGE_FOREIGN = 1 << 1,  /* mapped or imported */
 	RANGE_UNPLACED = 1 << 2, /* of a pool that was named, which may lie on the host */
+	RANGE_SHARED = 1 << 3,   /* reachable from outside the process */
 };
 
 struct range {
@@ -278,16 +279,19 @@ void state_allocated(struct call *call, enum memory_kind kind, uint64_t address,
 	add(&range);
 }
 
-void state_pool_allocated(struct call *call, uint64_t address, uint64_t bytes)
+void state_unplaced(struct call *call, uint64_t address)
 {
-	const struct range range = {
-		.address = address,
-		.bytes = bytes,
-		.kind = MEMORY_POOL,
-		.flags = RANGE_UNPLACED,
-	};
+	struct range *range;
 
-	add(&range);
+	if (!lock_take(&lock))
+		return;
+	range = find(address);
+	if (range) {
+		if (!may_be_on_host(range))
+			STATE_STORE(&host_ranges, host_ranges + 1);
+		range->flags |= RANGE_UNPLACED;
+	}
+	lock_give(&lock);
 }
 
 void state_host_registered(struct call *call, const void *address, uint64_t bytes)
@@ -353,6 +357,20 @@ void state_sync_memops(struct call *call, uint64_t address)
 	range = find(address);
 	if (range)
 		range->flags |= RANGE_SYNC_MEMOPS;
+	lock_give(&lock);
+}
+
+void state_memory_shared(uint64_t address)
+{
+	struct range *range;
+
+	if (!lock_take(&lock)) {
+		state_unseen();
+		return;
+	}
+	range = find(address);
+	if (range)
+		range->flags |= RANGE_SHARED;
 	lock_give(&lock);
 }
 

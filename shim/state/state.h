@@ -66,8 +66,8 @@ void state_context_observed(struct call *call, CUresult result);
  * again before that call returns here; `freed` puts it back when the driver refused.
  */
 void state_allocated(struct call *call, enum memory_kind kind, uint64_t address, uint64_t bytes);
-/* From a pool that the program named: on a device, perhaps. */
-void state_pool_allocated(struct call *call, uint64_t address, uint64_t bytes);
+/* The range with this address is from a pool that the program named: on a device, perhaps. */
+void state_unplaced(struct call *call, uint64_t address);
 /*
  * Of a size that the call does not say (another process's block): asks the driver for its range, a
  * plain getter.
@@ -100,6 +100,9 @@ void state_capture_result(struct call *call, CUresult result);
  * set something else.
  */
 void state_sync_memops(struct call *call, uint64_t address);
+
+/* Not a hook. What the address lies in can be reached from outside (exported, dma-buf, P2P token): its `freed_flags` are then not 0. */
+void state_memory_shared(uint64_t address);
 
 /*
  * A call that may put work on the device, begin a capture or free a block went past the rooms, or may do so: from now on nothing is proven
