@@ -10,13 +10,17 @@
  *	ready	parked once, and proven to be used by nobody any more
  *	batch	blocks freed since the batch before it was closed; proven together. Batch 0 is the open one
  *	held	parked or ready; what the limit is about
+ *	magazine
+ *		ready blocks of one thread, which only needs a word of its own to take and give them (magazine.h). They are ready for
+ *		everybody who asks here
  *	key	context id, flags as given, size. A block serves requests of its own key only
  *
  * Invariants
  *	A block is in the address table exactly while the driver has it for us: out before the driver's free, in after its allocation.
  *	A block is given out only as ready, and only to the context it was made in.
- *	Nothing here calls the driver. Everything is under LOCK_POOL, held for a few look-ups; where that cannot be taken (a signal
- *	handler inside the shim) the answer is "not ours", and the call goes to the driver.
+ *	Nothing here calls the driver. Everything but magazines is under LOCK_POOL, held for a few look-ups; where that cannot be taken
+ *	(a signal handler inside the shim) the answer is "not ours", and the call goes to the driver.
+ *	Held bytes and the room that magazines have reserved are never more than the limit, so no thread asks before it keeps a block.
  *
  * Sizes are in bytes. Any thread.
  */
@@ -35,13 +39,18 @@ enum pool_kind { POOL_PINNED, POOL_DEVICE, POOL_KINDS };
 
 /* In a block's flags: memory of the device. The others are of pinned memory. */
 #define POOL_DEVICE_FLAG (1U << 30)
+/* Bits of the flags that the driver does not use: the node of memory a pinned block lies on. */
+#define POOL_NODE_SHIFT 16
+#define POOL_NODE_MAX   255
 
 static inline enum pool_kind pool_kind(uint32_t flags)
 {
 	return flags & POOL_DEVICE_FLAG ? POOL_DEVICE : POOL_PINNED;
 }
 
-enum pool_state { POOL_NOT_OURS, POOL_LIVE, POOL_PARKED, POOL_READY };
+/* Cached: ready, in a magazine; shown as ready. */
+#define POOL_TAG_STATE UINT64_C(7) /* of a tag: enum pool_state */
+enum pool_state { POOL_NOT_OURS, POOL_LIVE, POOL_PARKED, POOL_READY, POOL_CACHED };
 
 struct pool_block {
 	uint64_t address;
@@ -50,8 +59,13 @@ struct pool_block {
 	uint64_t context;   /* id */
 	uint64_t buffer_id; /* 0: the driver's own; else what a recycled block shows instead */
 	uint32_t flags;
-	uint32_t state; /* enum pool_state */
-	/* The pool's own. */
+	uint32_t state;   /* enum pool_state; of a copy only */
+	uint32_t special; /* its free must be looked at: it has attributes of its own */
+	/* The pool's own, but for `listed`. */
+	uint32_t slot, round;
+	uint64_t
+		listed; /* bytes that state's table of memory has for it, which outlive its free in a magazine; 0: none */
+	uint64_t tag;             /* address and enum pool_state (internal.h) */
 	struct pool_block *next;  /* in a batch, a depot, the spare ones, or a list handed out */
 	struct pool_block *chain; /* of the address table */
 	struct pool_depot *depot;
@@ -73,6 +87,9 @@ uint64_t pool_take(uint64_t context, uint32_t flags, uint64_t bytes, bool *ret_p
 
 /* A new allocation of the driver, live. Displaces what stood at its address. False: not stored. */
 bool pool_add(uint64_t context, uint32_t flags, uint64_t bytes, uint64_t size, uint64_t address);
+
+/* From now on its free must be looked at: no magazine takes it. */
+void pool_mark_special(uint64_t address);
 
 /* The block that begins at this address, copied; POOL_NOT_OURS: none. */
 enum pool_state pool_look(uint64_t address, struct pool_block *ret_block);
@@ -102,11 +119,19 @@ void pool_release(unsigned int batch);
 struct pool_block *pool_drain(enum pool_kind kind, uint64_t context, uint64_t keep, bool parked);
 void pool_spare(struct pool_block *list);
 
-/* Contexts ended, and their memory with them: forgets blocks of all that do not live. */
-void pool_drop(bool (*lives)(uint64_t context));
+/* Contexts ended, and their memory with them: forgets blocks of all that do not live. Those that were held: a list as above. */
+struct pool_block *pool_drop(bool (*lives)(uint64_t context));
 
+/*
+ * Another round begins. Ready blocks of the kind and context that nobody has used for more than `rounds`, oldest first, at most `most`:
+ * a list as above.
+ */
+struct pool_block *pool_old(enum pool_kind kind, uint64_t context, uint32_t rounds,
+			    unsigned int most);
+
+/* `held` and `live` are without what magazines did, which their records tell. The peak counts what they had room for. */
 struct pool_bytes {
-	uint64_t held, peak, live, limit;
+	uint64_t held, reserved, peak, live, limit;
 };
 /* Each figure as it was at some moment of the call. */
 void pool_bytes(enum pool_kind kind, struct pool_bytes *ret_bytes);

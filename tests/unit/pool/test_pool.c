@@ -32,7 +32,7 @@ static int begin(void **state)
 {
 	struct pool_bytes bytes;
 
-	pool_drop(none_lives);
+	pool_spare(pool_drop(none_lives));
 	pool_start(POOL_PINNED, LIMIT);
 	pool_bytes(POOL_PINNED, &bytes);
 	return bytes.held || bytes.live;
@@ -287,7 +287,7 @@ static void test_drop(void **state)
 		if (i == 4)
 			make_ready();
 	}
-	pool_drop(first_lives);
+	pool_spare(pool_drop(first_lives));
 	assert_bytes(1024, 2048);
 	for (uint64_t i = 1; i <= 6; i++)
 		assert_int_equal(pool_look(i << 16, &block) != POOL_NOT_OURS, i % 2 == 0);
