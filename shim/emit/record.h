@@ -335,6 +335,9 @@ struct record_rewrite {
 	uint64_t queries;    /* of streams, for the same */
 	/* live: bytes */
 	uint64_t held_bytes, peak_bytes, live_bytes, limit_bytes;
+	/* live: copies of pageable memory through memory of the rewrite's own, and their bytes */
+	uint64_t to_device, to_device_bytes, from_device, from_device_bytes;
+	uint64_t to_driver; /* copies that were large enough, and went to the driver; notes say why */
 };
 
 /* A call site that asked to make a rewrite, where there is a deny list. Several of the same site and rewrite add up. */

@@ -123,6 +123,7 @@ static inline uint64_t operand_sync_memops(CUpointer_attribute attribute, const 
 #define OPERAND_NODE_EVENT(node)                                                                   \
 	((node) && (node)->type == CU_GRAPH_NODE_TYPE_EVENT_RECORD ? (node)->eventRecord.event     \
 								   : (CUevent)0)
+#define OPERAND_NODE_IS_HOST(node) ((node) && (node)->type == CU_GRAPH_NODE_TYPE_HOST)
 #define operand_launch_event(config, wanted, field)                                                \
 	({                                                                                         \
 		CUevent event_ = (CUevent)0;                                                       \

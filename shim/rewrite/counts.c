@@ -11,7 +11,7 @@
 
 static struct record_rewrite nowhere;
 
-struct record_rewrite *counts = &nowhere, *counts_frees = &nowhere;
+struct record_rewrite *counts = &nowhere, *counts_frees = &nowhere, *counts_staging = &nowhere;
 
 static void start(struct record_rewrite **record_of, const char *name)
 {
@@ -29,6 +29,8 @@ void counts_start(void)
 	start(&counts, "pinned");
 	if (config.fix & CONFIG_FIX_FREES)
 		start(&counts_frees, "frees");
+	if (config.fix & CONFIG_FIX_STAGING)
+		start(&counts_staging, "staging");
 	counts_bytes();
 }
 

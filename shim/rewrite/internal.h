@@ -27,11 +27,13 @@ enum pool_state pointer_find(uint64_t address, struct pool_block *ret_block);
 
 /* counts.c: what the report tells; adds are relaxed and never lost. Before counts_start() they go nowhere. */
 void counts_start(void);
-extern struct record_rewrite *counts,
-	*counts_frees; /* of `pinned` with all that proof.c asks, of `frees` */
+extern struct record_rewrite *counts, *counts_frees,
+	*counts_staging; /* of `pinned` with all that proof.c asks, of `frees` */
 #define COUNT(field, number) __atomic_fetch_add(&counts->field, number, __ATOMIC_RELAXED)
 #define COUNT_FREES(field, number)                                                                 \
 	__atomic_fetch_add(&counts_frees->field, number, __ATOMIC_RELAXED)
+#define COUNT_STAGING(field, number)                                                               \
+	__atomic_fetch_add(&counts_staging->field, number, __ATOMIC_RELAXED)
 /* Bytes held, their peak, live ones, from the pool. */
 void counts_bytes(void);
 

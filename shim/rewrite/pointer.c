@@ -89,6 +89,7 @@ bool rewrite_pointer_attribute(struct call *call, CUresult *ret_result, void *re
 	struct pool_block block;
 	enum pool_state state = pointer_find(address, &block);
 
+	see_attribute(attribute, address);
 	if (state == POOL_NOT_OURS)
 		return false;
 	if (state != POOL_LIVE) {

@@ -11,6 +11,8 @@
 #include "emit/emit.h"
 #include "rewrite/deny.h"
 #include "rewrite/internal.h"
+#include "rewrite/stage.h"
+#include "rewrite/staging.h"
 #include "state/proof.h"
 
 uint32_t rewrite_on;
@@ -34,6 +36,7 @@ void rewrite_start(void)
 	}
 	pool_start(POOL_PINNED, pool_default_limit());
 	counts_start();
+	staging_start();
 	/* Release: who sees it sees the limit. */
 	__atomic_store_n(&rewrite_on, 1, __ATOMIC_RELEASE);
 }
@@ -49,6 +52,7 @@ bool rewrite_context_ending(struct call *call, CUresult *ret_result)
 	/* State has let go of it already; its memory goes with it. Should it not end, what was held stays with the driver. */
 	pool_drop(state_context_lives);
 	proof_drop(state_context_lives);
+	stage_drop(state_context_lives);
 	counts_bytes();
 	return false;
 }

@@ -47,6 +47,14 @@ bool rewrite_pointer_attribute(struct call *call, CUresult *ret_result, void *re
 bool rewrite_pointer_attributes(struct call *call, CUresult *ret_result, unsigned int count,
 				CUpointer_attribute *attributes, void **ret_values,
 				CUdeviceptr address);
+/* Copies, out of what the catalogue took out of their arguments; and the described ones. staging.c */
+bool rewrite_copy(struct call *call, CUresult *ret_result);
+bool rewrite_copy_2d(struct call *call, CUresult *ret_result, const CUDA_MEMCPY2D *described);
+bool rewrite_copy_3d(struct call *call, CUresult *ret_result, const CUDA_MEMCPY3D *described);
+/* Never makes the result: SYNC_MEMOPS is about to be set on the range with this address, 0: the context; UINT64_MAX: something else is. */
+bool rewrite_sync_memops(struct call *call, CUresult *ret_result, uint64_t address);
+/* Never makes the result: host code is about to go where its runs cannot be followed, if so. */
+bool rewrite_host_code(struct call *call, CUresult *ret_result, bool is_there);
 /* Never makes the result: a context is about to end, or something that the proofs know nothing of is about to begin. */
 bool rewrite_context_ending(struct call *call, CUresult *ret_result);
 bool rewrite_unproven(struct call *call, CUresult *ret_result);

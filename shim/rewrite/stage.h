@@ -27,17 +27,24 @@ struct stage_copy {
 	size_t device_pitch, device_slice;
 	size_t host_pitch, host_slice;
 	uint64_t context; /* id of the current one */
-	CUstream stream;  /* as the driver is to be told: CU_STREAM_LEGACY, CU_STREAM_PER_THREAD or a handle */
+	CUstream
+		stream; /* as the driver is to be told: CU_STREAM_LEGACY, CU_STREAM_PER_THREAD or a handle */
 };
 
 enum stage_outcome {
 	STAGE_DRIVER, /* nothing has happened, or nothing that shows: the driver is to make the whole copy */
-	STAGE_DONE,   /* to the device: the source may be reused, the copy is in its stream. From it: all bytes are on the host */
+	STAGE_DONE, /* to the device: the source may be reused, the copy is in its stream. From it: all bytes are on the host */
 	STAGE_FAILED, /* *ret_result is the driver's status */
 };
 
 /* No lock is held. May wait for the device (from the device, and where all chunks are in flight of this very copy). */
 enum stage_outcome stage_copy(const struct stage_copy *copy, CUresult *ret_result);
+
+/* Waits for all copies to the device that have been staged and are not done yet; they are few. For nothing else. */
+void stage_wait_pending(void);
+
+/* Bytes of pinned memory that are held for chunks. */
+uint64_t stage_held_bytes(void);
 
 /* Bytes of one chunk: up to it a copy needs no gate. */
 size_t stage_chunk_bytes(void);

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Staging: hooks of the copies between pageable memory and the device. Called by the generated wrappers. Decides which copies the engine
+ * (stage.h) makes, makes the wait that is promised before, and leaves everything else to the driver. Relies on place.h for what memory
+ * lies where, on proof.h for when nothing may be rewritten.
+ *
+ * What a call still promises:
+ *	to the device, synchronous	first the wait for its stream, by that very call of the driver; then the source is read. relax=order
+ *					leaves the wait out, where nobody could notice (state_noticeable())
+ *	to the device, asynchronous	the source is read when it returns; the copy has its place in the stream
+ *	to the host, both		all bytes are there when it returns, so it waits for all that comes before
+ *
+ * A copy that the engine declines after the wait goes to the driver, which then has nothing to wait for.
+ */
+#include "rewrite/staging.h"
+#include "call.h"
+#include "clock.h"
+#include "config.h"
+#include "driver/driver.h"
+#include "emit/emit.h"
+#include "rewrite/deny.h"
+#include "rewrite/internal.h"
+#include "rewrite/rewrite.h"
+#include "state/place.h"
+#include "state/proof.h"
+#include "state/state.h"
+
+static const char *machine_objection = "off: not started";
+
+void staging_start(void)
+{
+	if (!(config.fix & CONFIG_FIX_STAGING))
+		return;
+	machine_objection = staging_machine_objection();
+	if (machine_objection)
+		emit_note(NOTE_REWRITE, machine_objection);
+}
+
+/* Does the call's stream have work that is not known complete? Legacy: any that it stands for. */
+static bool is_busy(const struct call *call)
+{
+	return call->pending_count || call->backlog;
+}
+
+static bool wins(const struct call *call, bool relaxed)
+{
+	/* A copy from host to host is neither; it is found out later. */
+	bool to_device = call->destination_kind != MEMORY_PAGEABLE;
+	bool async = call->flags & CALL_ASYNC;
+
+	return staging_wins(to_device, async, is_busy(call), async || !relaxed || !to_device,
+			    call->bytes);
+}
+
+/* Most copies are small: nothing but their size is looked at. */
+static bool may_win(const struct call *call)
+{
+	return config.fix & CONFIG_FIX_STAGING && !machine_objection &&
+	       wins(call, config.relax & CONFIG_RELAX_ORDER);
+}
+
+static CUstream stream_of(const struct call *call)
+{
+	if (call->stream_handle)
+		return call->stream_handle;
+	return call->flags & CALL_PER_THREAD ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
+}
+
+/* NULL: it may be staged. */
+static const char *objection(const struct call *call, const struct staging *staging)
+{
+	const char *why = state_objection();
+
+	if (why)
+		return why;
+	if (call->flags & CALL_CAPTURED)
+		return "driver: the stream captures";
+	if (call->flags & CALL_SYNC_MEMOPS)
+		return "driver: SYNC_MEMOPS";
+	if (!state_works_in_current(call))
+		return "driver: the stream is not known, or of another context than the current "
+		       "one";
+	why = staging_memory_objection(call, staging);
+	if (!why && rewrite_denied(call, CONFIG_FIX_STAGING))
+		why = "driver: the call site is denied";
+	return why;
+}
+
+static bool go_to_driver(const char *why)
+{
+	COUNT_STAGING(to_driver, 1);
+	emit_note(NOTE_REWRITE, why);
+	return false;
+}
+
+/* May the wait for the stream be left out? Asked only where there is something to wait for. */
+static bool may_leave_out_wait(void)
+{
+	const char *why;
+
+	if (!(config.relax & CONFIG_RELAX_ORDER))
+		return false;
+	why = staging_device_writes_pageable() ? "order: the device can write pageable memory"
+					       : state_noticeable();
+	if (why)
+		emit_note(NOTE_REWRITE, why);
+	return !why;
+}
+
+/* The wait that the driver's own copy makes before it reads the source. */
+static bool wait_for_stream(const struct call *call)
+{
+	return driver.cuStreamSynchronize &&
+	       driver.cuStreamSynchronize(stream_of(call)) == CUDA_SUCCESS;
+}
+
+static void count(const struct call *call, const struct stage_copy *copy, bool waited)
+{
+	if (copy->to_device) {
+		COUNT_STAGING(to_device, 1);
+		COUNT_STAGING(to_device_bytes, call->bytes);
+	} else {
+		COUNT_STAGING(from_device, 1);
+		COUNT_STAGING(from_device_bytes, call->bytes);
+	}
+	COUNT_STAGING(waits_avoided, (call->flags & CALL_UNWAITED) != 0);
+	COUNT_STAGING(waits_made, waited);
+	__atomic_store_n(&counts_staging->held_bytes, stage_held_bytes(), __ATOMIC_RELAXED);
+}
+
+static bool stage(struct call *call, CUresult *ret_result, struct staging *staging)
+{
+	struct stage_copy *copy = &staging->copy;
+	const char *why = objection(call, staging);
+	bool waits = false;
+	enum stage_outcome outcome;
+
+	if (why)
+		return go_to_driver(why);
+	if (copy->to_device && !(call->flags & CALL_ASYNC) && call->pending_count) {
+		waits = !may_leave_out_wait();
+		/* It was worth staging only without the wait? */
+		if (waits && !wins(call, false))
+			return false;
+	}
+	copy->context = state_context_id(call->context);
+	copy->stream = stream_of(call);
+	call->entered = clock_ticks();
+	if (waits && !wait_for_stream(call))
+		return go_to_driver("driver: the wait for the stream failed");
+	outcome = stage_copy(copy, ret_result);
+	call->left = clock_ticks();
+	if (outcome == STAGE_DRIVER)
+		return go_to_driver("driver: no room to stage, or it could not be begun");
+	if (copy->to_device && !(call->flags & CALL_ASYNC) && call->pending_count && !waits)
+		call->flags |= CALL_UNWAITED;
+	if (outcome == STAGE_DONE) {
+		*ret_result = CUDA_SUCCESS;
+		count(call, copy, waits || (!copy->to_device && call->pending_count));
+	}
+	return true;
+}
+
+bool rewrite_copy(struct call *call, CUresult *ret_result)
+{
+	struct staging staging;
+
+	return may_win(call) && staging_describe(call, &staging) &&
+	       stage(call, ret_result, &staging);
+}
+
+bool rewrite_copy_2d(struct call *call, CUresult *ret_result, const CUDA_MEMCPY2D *described)
+{
+	struct staging staging;
+
+	return may_win(call) && staging_describe_2d(call, described, &staging) &&
+	       stage(call, ret_result, &staging);
+}
+
+bool rewrite_copy_3d(struct call *call, CUresult *ret_result, const CUDA_MEMCPY3D *described)
+{
+	struct staging staging;
+
+	return may_win(call) && staging_describe_3d(call, described, &staging) &&
+	       stage(call, ret_result, &staging);
+}
+
+bool rewrite_sync_memops(struct call *call, CUresult *ret_result, uint64_t address)
+{
+	/* Nothing that is pending when it is set may still be pending when the call returns. */
+	if (config.fix & CONFIG_FIX_STAGING && address != UINT64_MAX)
+		stage_wait_pending();
+	return false;
+}
+
+bool rewrite_host_code(struct call *call, CUresult *ret_result, bool is_there)
+{
+	if (is_there)
+		state_host_code("order: host code in a graph or behind an object of it");
+	return false;
+}
