@@ -6,6 +6,9 @@
  * liblttng-ctl cannot be told which daemon to use: as root it goes to /var/run/lttng, a member of the
  * group `tracing` is sent to root's daemon where there is one, and only everybody else gets the one in
  * LTTNG_HOME. The private daemon is to be found in all three cases, and never another one.
+ *
+ * It also writes what fails to stderr, besides returning it: a daemon that is killed while it is asked
+ * would have its own line there beside ours.
  */
 #include "session_socket.h"
 
@@ -17,6 +20,15 @@
 #include <unistd.h>
 
 const char *session_socket;
+
+/* Of liblttng-ctl, in none of its headers: what `lttng --quiet` sets. */
+extern int lttng_opt_quiet __attribute__((weak));
+
+static void __attribute__((constructor)) be_quiet(void)
+{
+	if (&lttng_opt_quiet)
+		lttng_opt_quiet = 1;
+}
 
 int connect(int descriptor, const struct sockaddr *address, socklen_t length)
 {
