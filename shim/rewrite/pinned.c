@@ -179,6 +179,8 @@ bool rewrite_host_free(struct call *call, CUresult *ret_result, void *address)
 	case POOL_NOT_OURS:
 		return false;
 	case POOL_LIVE:
+		if (pool_kind(block.flags) != POOL_PINNED)
+			return false; /* the driver says what is wrong */
 		break;
 	default: /* freed before */
 		call->flags |= CALL_REWRITTEN;

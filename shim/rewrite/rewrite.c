@@ -10,6 +10,7 @@
 #include "config.h"
 #include "emit/emit.h"
 #include "rewrite/deny.h"
+#include "rewrite/frees.h"
 #include "rewrite/internal.h"
 #include "rewrite/stage.h"
 #include "rewrite/staging.h"
@@ -52,6 +53,7 @@ bool rewrite_context_ending(struct call *call, CUresult *ret_result)
 	/* State has let go of it already; its memory goes with it. Should it not end, what was held stays with the driver. */
 	pool_drop(state_context_lives);
 	proof_drop(state_context_lives);
+	held_drop(state_context_lives);
 	stage_drop(state_context_lives);
 	counts_bytes();
 	return false;

@@ -51,6 +51,24 @@ bool rewrite_pointer_attributes(struct call *call, CUresult *ret_result, unsigne
 bool rewrite_copy(struct call *call, CUresult *ret_result);
 bool rewrite_copy_2d(struct call *call, CUresult *ret_result, const CUDA_MEMCPY2D *described);
 bool rewrite_copy_3d(struct call *call, CUresult *ret_result, const CUDA_MEMCPY3D *described);
+/* Device memory. cuMemFreeAsync may be given blocks of cuMemAlloc, too. */
+bool rewrite_device_alloc(struct call *call, CUresult *ret_result, CUdeviceptr *ret_address,
+			  size_t bytes);
+bool rewrite_device_free(struct call *call, CUresult *ret_result, CUdeviceptr address);
+bool rewrite_device_free_async(struct call *call, CUresult *ret_result, CUdeviceptr address);
+/* As rewrite_host_query(). */
+bool rewrite_device_query(struct call *call, CUresult *ret_result, CUdeviceptr address);
+/* The block is about to be reachable from outside (another process, a device of another kind): it is never used again. */
+bool rewrite_device_export(struct call *call, CUresult *ret_result, CUdeviceptr address);
+/* Held blocks count as free. */
+bool rewrite_memory_info(struct call *call, CUresult *ret_result, size_t *ret_free,
+			 size_t *ret_total);
+/*
+ * Not a hook. The driver had no memory for this call, and the catalogue says that it had no effect (`retry`). True: held blocks of its
+ * device were given back, so that it may be made once more.
+ */
+bool rewrite_make_room(struct call *call);
+
 /* Never makes the result: SYNC_MEMOPS is about to be set on the range with this address, 0: the context; UINT64_MAX: something else is. */
 bool rewrite_sync_memops(struct call *call, CUresult *ret_result, uint64_t address);
 /* Never makes the result: host code is about to go where its runs cannot be followed, if so. */

@@ -33,6 +33,7 @@ STREAM_FORMS = ("none", "argument", "implicit", "context")
 SUBMITS = "none kernel copy memset host-function graph event-wait memory-op allocation other".split()
 OPERATIONS = dict(zip(SUBMITS, "UNKNOWN KERNEL COPY MEMSET HOST_FUNCTION GRAPH EVENT_WAIT MEMORY_OP ALLOCATION OTHER".split()))
 BARRIERS = ("none", "stream", "join", "join-peers", "context")
+RETRIES = ("none", "out-of-memory")
 REPLACEMENTS = ("none", "staging", "pinned-pool", "retire-free", "redirect")
 DOCS = ("documented-sync", "documented-async", "may", "unspecified")
 CONFIDENCES = ("documented", "measured", "reported", "inferred")
@@ -118,6 +119,7 @@ class Row:
     after: list = field(default_factory=list)
     result: list = field(default_factory=list)
     rewrite: list = field(default_factory=list)  # at most one hook
+    retry: str = "none"
     barrier: str = "none"
     replacement: str = "none"
     doc: str = "unspecified"
@@ -566,6 +568,7 @@ def _row(place, name, values, ends, known_hooks):
     row.submits = reader.choice("submits", SUBMITS, "none")
     row.barrier = reader.choice("barrier", BARRIERS, "none")
     row.replacement = reader.choice("replacement", REPLACEMENTS, "none")
+    row.retry = reader.choice("retry", RETRIES, "none")
     row.doc = reader.choice("doc", DOCS, "unspecified")
     row.confidence = reader.choice("confidence", CONFIDENCES, "inferred")
     row.source_note = reader.take("source_note", "text", "")
@@ -596,6 +599,8 @@ def _row(place, name, values, ends, known_hooks):
     row.level = reader.choice("level", LEVELS, default)
     if row.level == "count" and (row.rules or has_hooks or row.submits != "none"):
         raise reader.error("level", "count: but the row has rules, hooks or submits, which need a timed call")
+    if row.level == "count" and row.retry != "none":
+        raise reader.error("retry", "but level is count")
     if row.submits != "none" and row.stream == "none":
         raise reader.error("submits", "but stream is none")
     versions = reader.take("versions", "mapping", {})

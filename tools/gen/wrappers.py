@@ -310,29 +310,40 @@ def wrapper(export):
     if short:
         lines = long_way(export, short) + lines + remembered_launch(export, short)
         return "\n".join(lines)
-    lines += [f"\t{pointer};", "\tstruct call call;", "\tCUresult result_;", "\tbool rooms_;", "",
+    again_ = ", again_" if row.retry != "none" else ""
+    lines += [f"\t{pointer};", "\tstruct call call;", "\tCUresult result_;", f"\tbool rooms_{again_};", "",
               f"\trooms_ = entry_count({number});", f"\treal_ = ENTRY_DRIVER({name});",
               "\tif (entry_unlikely(!real_))", f"\t\treturn entry_missing({number});",
               *passes(export, arguments)]
     lines += begin(export, "\t") + ["\tentry_rooms_enter();", "\tstate_before(&call);"]
     lines += ["\t" + hook.c_call() for hook in row.before]
+    ask = ["entry_rooms_leave();", "call.entered = clock_ticks();", f"result_ = real_({arguments});", *again(export),
+           "call.left = clock_ticks();", "entry_rooms_enter();"]
     if row.rewrite:
         # A rewrite reads the clock around what it asks of the driver itself.
         lines += [f"\tif (!entry_unlikely(rewrite_active()) || !{row.rewrite[0].c_rewrite()}) {{",
-                  "\t\tentry_rooms_leave();", "\t\tcall.entered = clock_ticks();", f"\t\tresult_ = real_({arguments});",
-                  "\t\tcall.left = clock_ticks();", "\t\tentry_rooms_enter();", "\t}", "\tsync_after(&call, result_);"]
+                  *["\t\t" + line for line in ask], "\t}"]
     else:
-        lines += ["\tentry_rooms_leave();", "\tcall.entered = clock_ticks();", f"\tresult_ = real_({arguments});",
-                  "\tcall.left = clock_ticks();", "\tentry_rooms_enter();", "\tsync_after(&call, result_);"]
+        lines += ["\t" + line for line in ask]
+    lines.append("\tsync_after(&call, result_);")
     lines += end(export)
     return "\n".join(lines)
+
+
+def again(export):
+    """A call that found no memory and had no effect is made once more, if a rewrite could give some back."""
+    if export.row.retry == "none":
+        return []
+    return ["if (entry_unlikely(result_ == CUDA_ERROR_OUT_OF_MEMORY) && rewrite_active()) {", "\tentry_rooms_enter();",
+            "\tagain_ = rewrite_make_room(&call);", "\tentry_rooms_leave();", "\tif (again_)",
+            f"\t\tresult_ = real_({export.prototype.arguments()});", "}"]
 
 
 def check_names(export):
     """Parameters must not shadow what a wrapper calls its own."""
     for name in export.prototype.names():
         if name in ("call", "result_", "real_", "rooms_", "plain_", "launch_", "entered_", "left_",
-                    "ready_", "done_", "return_address_", "frame_"):
+                    "ready_", "done_", "again_", "return_address_", "frame_"):
             sys.exit(f"wrappers: {export.name}: parameter '{name}' has the name of a wrapper's variable")
 
 

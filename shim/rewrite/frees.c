@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Frees: cuMemAlloc and cuMemFree of device memory out of the pool (pool.h). Called by the generated wrappers. Relies on proof.c: a block
+ * that is given out is used by nobody; on frees_held.c for what is held, and for giving it back.
+ *
+ * As in pinned.c a free returns without the driver's wait (its text says "may"), unless `strict-free` asks for that; and the driver frees
+ * only in calls that drain the device anyway: a free that may not be parked, one that the limit does not let in, an allocation that the
+ * driver has no memory for.
+ *
+ * Only blocks that cuMemAlloc made through here are in the pool. So memory of asynchronous pools, managed and mapped memory, pitched
+ * blocks, and what another process or API owns go to the driver as they are; and a block that something outside this process may reach
+ * (frees_query.c) goes to it at its free.
+ *
+ * What a recycled block holds is what this program left in it. Nothing promises zeros; only memory that the driver takes from another
+ * process is wiped.
+ */
+#include "rewrite/frees.h"
+#include "call.h"
+#include "clock.h"
+#include "config.h"
+#include "driver/driver.h"
+#include "emit/emit.h"
+#include "rewrite/deny.h"
+#include "rewrite/internal.h"
+#include "rewrite/rewrite.h"
+#include "state/proof.h"
+#include "state/state.h"
+
+/* The driver has the last word: without a block of ours it is asked with the program's own arguments. */
+static bool allocate(struct call *call, uint64_t context, CUresult *ret_result,
+		     CUdeviceptr *ret_address, size_t bytes)
+{
+	uint64_t size = pool_size(POOL_DEVICE, bytes);
+	CUdeviceptr address = 0;
+	CUresult result;
+
+	call->entered = clock_ticks();
+	result = driver.cuMemAlloc_v2(&address, size);
+	if (result == CUDA_ERROR_OUT_OF_MEMORY && rewrite_make_room(call))
+		result = driver.cuMemAlloc_v2(&address, size);
+	call->left = clock_ticks();
+	if (result != CUDA_SUCCESS)
+		return false;
+	if (!pool_add(context, POOL_DEVICE_FLAG, bytes, size, address))
+		emit_note(NOTE_REWRITE, "a block could not be stored");
+	*ret_address = address;
+	*ret_result = CUDA_SUCCESS;
+	return true;
+}
+
+bool rewrite_device_alloc(struct call *call, CUresult *ret_result, CUdeviceptr *ret_address,
+			  size_t bytes)
+{
+	uint64_t context = state_context_id(call->context), address;
+	const char *objection = state_objection();
+	bool parked, done;
+
+	if (!(config.fix & CONFIG_FIX_FREES) || !ret_address || !bytes || !context)
+		return false;
+	if (!objection && !held_start())
+		objection = "the size of the device's memory is not known";
+	if (!objection && !pool_size(POOL_DEVICE, bytes))
+		objection = "larger than the pool may hold";
+	if (!objection && rewrite_denied(call, CONFIG_FIX_FREES))
+		objection = "denied at their call sites";
+	if (objection) {
+		emit_note(NOTE_REWRITE, objection);
+		return false;
+	}
+	address = pool_take(context, POOL_DEVICE_FLAG, bytes, &parked);
+	if (!address && parked) {
+		proof_advance(context);
+		address = pool_take(context, POOL_DEVICE_FLAG, bytes, &parked);
+		if (!address)
+			COUNT_FREES(unproven, 1);
+	}
+	if (address) {
+		COUNT_FREES(hits, 1);
+		held_less(context, pool_size(POOL_DEVICE, bytes));
+		call->flags |= CALL_REWRITTEN;
+		*ret_address = address;
+		*ret_result = CUDA_SUCCESS;
+		done = true;
+	} else {
+		COUNT_FREES(misses, 1);
+		done = allocate(call, context, ret_result, ret_address, bytes);
+	}
+	counts_bytes();
+	return done;
+}
+
+/* NULL: the block may be parked. */
+static const char *must_really_free(struct call *call, const struct pool_block *block)
+{
+	/* State knows what was done with it; where it does not, anything may have been. */
+	if (!call->freed_bytes)
+		return "a block that state does not know";
+	if (call->flags & CALL_SYNC_MEMOPS)
+		return "a block with attributes of its own";
+	return free_objection(call, block, CONFIG_FIX_FREES);
+}
+
+static void really_free(struct call *call, CUresult *ret_result, CUdeviceptr address)
+{
+	struct pool_block block;
+
+	/* Out before the driver frees it, since the address may come back at once. Another thread was faster: a double free. */
+	if (!pool_remove(address, &block)) {
+		*ret_result = CUDA_ERROR_INVALID_VALUE;
+		return;
+	}
+	COUNT_FREES(real_frees, 1);
+	if (!call->entered)
+		call->entered = clock_ticks();
+	*ret_result = driver.cuMemFree_v2(address);
+	call->left = clock_ticks();
+	if (*ret_result != CUDA_SUCCESS)
+		pool_put_back(&block);
+}
+
+/* True: there is a live block of ours, or *ret_result is the answer (*ret_done). */
+static bool look(struct call *call, CUresult *ret_result, CUdeviceptr address,
+		 struct pool_block *ret_block, bool *ret_done)
+{
+	enum pool_state state = pool_look(address, ret_block);
+
+	*ret_done = false;
+	/* Pinned memory is nothing that these calls free: the driver says so. */
+	if (state == POOL_NOT_OURS || pool_kind(ret_block->flags) != POOL_DEVICE)
+		return false;
+	if (state != POOL_LIVE) { /* freed before */
+		call->flags |= CALL_REWRITTEN;
+		*ret_result = CUDA_ERROR_INVALID_VALUE;
+		*ret_done = true;
+	}
+	return true;
+}
+
+bool rewrite_device_free(struct call *call, CUresult *ret_result, CUdeviceptr address)
+{
+	struct pool_block block;
+	struct pool_bytes bytes;
+	const char *why;
+	bool done;
+
+	if (!look(call, ret_result, address, &block, &done))
+		return false;
+	if (done)
+		return true;
+	why = must_really_free(call, &block);
+	if (!why && pool_park(address, block.context, state_is_idle())) {
+		COUNT_FREES(parked, 1);
+		held_more(block.context, block.size);
+		if (config.relax & CONFIG_STRICT_FREE) {
+			COUNT_FREES(waits_made, call->pending_count != 0);
+		} else {
+			COUNT_FREES(waits_avoided, call->pending_count != 0);
+			call->flags |= CALL_REWRITTEN;
+		}
+		*ret_result = CUDA_SUCCESS;
+		counts_bytes();
+		return true;
+	}
+	really_free(call, ret_result, address);
+	if (!why && *ret_result == CUDA_SUCCESS) {
+		/* The limit: this call has drained the device, so others may go too. */
+		why = "a free above the limit";
+		pool_bytes(POOL_DEVICE, &bytes);
+		held_give_back(block.context, bytes.limit / 2);
+	}
+	if (why)
+		emit_note(NOTE_REWRITE, why);
+	counts_bytes();
+	return true;
+}
+
+/*
+ * cuMemFreeAsync of a block from cuMemAlloc: NVIDIA's guide allows it, its header does not say; the driver decides. If it takes the block,
+ * the block is no longer ours.
+ */
+bool rewrite_device_free_async(struct call *call, CUresult *ret_result, CUdeviceptr address)
+{
+	struct pool_block block;
+	bool done;
+
+	if (!look(call, ret_result, address, &block, &done))
+		return false;
+	if (done)
+		return true;
+	if (!pool_remove(address, &block)) {
+		*ret_result = CUDA_ERROR_INVALID_VALUE;
+		return true;
+	}
+	call->entered = clock_ticks();
+	*ret_result = call->flags & CALL_PER_THREAD
+			      ? driver.cuMemFreeAsync_ptsz(address, call->stream_handle)
+			      : driver.cuMemFreeAsync(address, call->stream_handle);
+	call->left = clock_ticks();
+	if (*ret_result == CUDA_SUCCESS)
+		COUNT_FREES(real_frees, 1);
+	else
+		pool_put_back(&block);
+	counts_bytes();
+	return true;
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Frees, internal: what the files of the rewrite `frees` need of each other. frees_held.c keeps, for each context, how many bytes of its
+ * device memory the pool holds, and gives them back to the driver; frees_array.c keeps arrays that the program destroyed.
+ *
+ * Any thread, no lock held. The sums are kept beside the pool's own, a little later: they serve cuMemGetInfo and the choice of what
+ * to give back, never a decision whether a block is free.
+ */
+#ifndef SLIPSTREAM_REWRITE_FREES_H
+#define SLIPSTREAM_REWRITE_FREES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <cuda.h>
+
+/* Sets the pool's limit by the current context's device, at the first call; false: that cannot be known (yet). */
+bool held_start(void);
+
+/* The pool holds so many bytes more, or less, of the context; held_more(): which must be current. */
+void held_more(uint64_t context, uint64_t bytes);
+void held_less(uint64_t context, uint64_t bytes);
+
+/* Bytes that the pool holds of all contexts of the current one's device. */
+uint64_t held_on_current_device(void);
+
+/*
+ * Frees what is held of this context, which must be current, until at most `keep` bytes are held at all. Waits for the device: only in
+ * calls that drain it anyway. True: something was freed.
+ */
+bool held_give_back(uint64_t context, uint64_t keep);
+
+/* Contexts ended: what was held of them is gone. */
+void held_drop(bool (*lives)(uint64_t context));
+
+#endif

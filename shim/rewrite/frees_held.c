@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Held: device memory that the pool holds, by context, and its way back to the driver (frees.h). Called by the other files of `frees`, and
+ * by the wrappers of calls that found no memory.
+ *
+ * A slot of the table belongs to one context: `id` is claimed by a compare and swap from 0, then `device` and `handle` are stored, the
+ * latter last (release); who reads a handle sees the rest. `bytes` is only ever added to and taken from, by anyone. held_drop() gives the
+ * slot back when its context ends, in a call that the program must not overlap with others in that context.
+ */
+#include "call.h"
+#include "catalogue/catalogue.h"
+#include "config.h"
+#include "driver/driver.h"
+#include "emit/emit.h"
+#include "pool/pool.h"
+#include "rewrite/frees.h"
+#include "rewrite/internal.h"
+#include "rewrite/rewrite.h"
+#include "state/state.h"
+
+#define CONTEXTS 64
+/* A program that frees memory expects others to find it: an eighth of the device is kept from them at most. A choice. */
+#define SHARE 8
+
+static struct held {
+	uint64_t id;     /* 0: not in use */
+	uint64_t handle; /* 0: not to be read yet */
+	uint64_t bytes;
+	int device;
+} table[CONTEXTS];
+
+#define LOAD(pointer) __atomic_load_n(pointer, __ATOMIC_RELAXED)
+
+bool held_start(void)
+{
+	static uint32_t state; /* 0 not asked, 1 someone asks, 2 known, 3 cannot be known */
+	uint32_t seen = 0;
+	CUdevice device;
+	size_t total;
+
+	if (__builtin_expect(__atomic_load_n(&state, __ATOMIC_ACQUIRE) == 2, 1))
+		return true;
+	if (!__atomic_compare_exchange_n(&state, &seen, 1, false, __ATOMIC_ACQUIRE,
+					 __ATOMIC_RELAXED))
+		return false;
+	if (!driver.cuCtxGetDevice || !driver.cuDeviceTotalMem_v2 ||
+	    driver.cuCtxGetDevice(&device) != CUDA_SUCCESS ||
+	    driver.cuDeviceTotalMem_v2(&total, device) != CUDA_SUCCESS) {
+		__atomic_store_n(&state, 3, __ATOMIC_RELEASE);
+		return false;
+	}
+	/* One limit for all devices together: each of them then holds no more than its share, if they are alike. */
+	pool_start(POOL_DEVICE, total / SHARE);
+	/* Release: who sees it sees the limit. */
+	__atomic_store_n(&state, 2, __ATOMIC_RELEASE);
+	return true;
+}
+
+static struct held *find(uint64_t id)
+{
+	for (unsigned int i = 0; i < CONTEXTS; i++)
+		if (LOAD(&table[i].id) == id)
+			return &table[i];
+	return NULL;
+}
+
+/* NULL: the table is full; what the context holds is then counted nowhere. */
+static struct held *find_or_claim(uint64_t id)
+{
+	struct held *held = find(id);
+	CUcontext handle = NULL;
+	uint64_t none;
+
+	for (unsigned int i = 0; !held && i < CONTEXTS; i++) {
+		none = 0;
+		if (!__atomic_compare_exchange_n(&table[i].id, &none, id, false, __ATOMIC_RELAXED,
+						 __ATOMIC_RELAXED))
+			continue;
+		held = &table[i];
+		if (driver.cuCtxGetDevice(&held->device) == CUDA_SUCCESS &&
+		    driver.cuCtxGetCurrent && driver.cuCtxGetCurrent(&handle) == CUDA_SUCCESS)
+			__atomic_store_n(&held->handle, (uintptr_t)handle, __ATOMIC_RELEASE);
+	}
+	return held;
+}
+
+void held_more(uint64_t context, uint64_t bytes)
+{
+	struct held *held = find_or_claim(context);
+
+	if (held)
+		__atomic_fetch_add(&held->bytes, bytes, __ATOMIC_RELAXED);
+}
+
+void held_less(uint64_t context, uint64_t bytes)
+{
+	struct held *held = find(context);
+	uint64_t seen, less;
+
+	if (!held)
+		return;
+	seen = LOAD(&held->bytes);
+	do {
+		/* Taken out before its own addition: the sum is too large for good by that. No harm: see held_on_current_device(). */
+		less = seen > bytes ? seen - bytes : 0;
+	} while (!__atomic_compare_exchange_n(&held->bytes, &seen, less, true, __ATOMIC_RELAXED,
+					      __ATOMIC_RELAXED));
+}
+
+/* Is the slot's context still the one that its handle names? A primary context may have been released without our seeing it. */
+static bool is_there(const struct held *held)
+{
+	uint64_t handle = __atomic_load_n(&held->handle, __ATOMIC_ACQUIRE);
+	unsigned long long id = 0;
+
+	return handle && driver.cuCtxGetId &&
+	       driver.cuCtxGetId((CUcontext)(uintptr_t)handle, &id) == CUDA_SUCCESS &&
+	       id == LOAD(&held->id);
+}
+
+uint64_t held_on_current_device(void)
+{
+	uint64_t sum = 0;
+	CUdevice device;
+
+	if (!driver.cuCtxGetDevice || driver.cuCtxGetDevice(&device) != CUDA_SUCCESS)
+		return 0;
+	for (unsigned int i = 0; i < CONTEXTS; i++)
+		if (LOAD(&table[i].bytes) && is_there(&table[i]) && table[i].device == device)
+			sum += LOAD(&table[i].bytes);
+	return sum;
+}
+
+bool held_give_back(uint64_t context, uint64_t keep)
+{
+	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+	struct pool_block *list = pool_drain(POOL_DEVICE, context, keep, true);
+	const struct pool_block *block;
+
+	if (!list)
+		return false;
+	/* A capture elsewhere, should one have begun, is not to notice. */
+	if (driver.cuThreadExchangeStreamCaptureMode)
+		driver.cuThreadExchangeStreamCaptureMode(&mode);
+	for (block = list; block; block = block->next) {
+		COUNT_FREES(real_frees, 1);
+		held_less(context, block->size);
+		if (driver.cuMemFree_v2(block->address) != CUDA_SUCCESS)
+			emit_note(NOTE_REWRITE, "the driver did not take a block back");
+	}
+	if (driver.cuThreadExchangeStreamCaptureMode)
+		driver.cuThreadExchangeStreamCaptureMode(&mode);
+	pool_spare(list);
+	return true;
+}
+
+/* The same of a context that is not current. */
+static bool give_back_elsewhere(const struct held *held)
+{
+	CUcontext ours = (CUcontext)(uintptr_t)LOAD(&held->handle), popped;
+	bool freed = false;
+
+	if (!is_there(held) || !driver.cuCtxPushCurrent_v2 || !driver.cuCtxPopCurrent_v2 ||
+	    driver.cuCtxPushCurrent_v2(ours) != CUDA_SUCCESS)
+		return false;
+	freed = held_give_back(LOAD(&held->id), 0);
+	driver.cuCtxPopCurrent_v2(&popped);
+	return freed;
+}
+
+bool rewrite_make_room(struct call *call)
+{
+	enum catalogue_kind kind = catalogue_rows[call->function].kind;
+	uint64_t current = state_context_id(call->context);
+	bool freed = false, everywhere;
+	CUdevice device = -1;
+
+	if (!(config.fix & CONFIG_FIX_FREES))
+		return false;
+	/* These say themselves which device they are about. */
+	everywhere = kind == CATALOGUE_KIND_CONTEXT || kind == CATALOGUE_KIND_VMM;
+	if (!everywhere &&
+	    (!driver.cuCtxGetDevice || driver.cuCtxGetDevice(&device) != CUDA_SUCCESS))
+		return false;
+	for (unsigned int i = 0; i < CONTEXTS; i++) {
+		struct held *held = &table[i];
+
+		if (!LOAD(&held->bytes) || (!everywhere && held->device != device))
+			continue;
+		if (LOAD(&held->id) == current ? held_give_back(current, 0)
+					       : give_back_elsewhere(held))
+			freed = true;
+	}
+	if (freed) {
+		COUNT_FREES(purges, 1);
+		counts_bytes();
+	}
+	return freed;
+}
+
+void held_drop(bool (*lives)(uint64_t context))
+{
+	for (unsigned int i = 0; i < CONTEXTS; i++) {
+		struct held *held = &table[i];
+
+		if (!LOAD(&held->id) || lives(LOAD(&held->id)))
+			continue;
+		__atomic_store_n(&held->handle, 0, __ATOMIC_RELAXED);
+		__atomic_store_n(&held->bytes, 0, __ATOMIC_RELAXED);
+		__atomic_store_n(&held->id, 0, __ATOMIC_RELEASE);
+	}
+}
