@@ -21,16 +21,22 @@ struct driver_ops {
 	CUresult (*cuThreadExchangeStreamCaptureMode)(CUstreamCaptureMode *mode);
 	/* And the rewrites. */
 	CUresult (*cuCtxSynchronize)(void);
+	CUresult (*cuDeviceGetAttribute)(int *ret_value, CUdevice_attribute attribute,
+					 CUdevice device);
+	CUresult (*cuDeviceGetCount)(int *ret_count);
 	CUresult (*cuEventCreate)(CUevent *ret_event, unsigned int flags);
 	CUresult (*cuEventQuery)(CUevent event);
 	CUresult (*cuEventRecord)(CUevent event, CUstream stream);
+	CUresult (*cuEventSynchronize)(CUevent event);
 	CUresult (*cuMemAllocHost_v2)(void **ret_address, size_t bytes);
 	CUresult (*cuMemFreeHost)(void *address);
 	CUresult (*cuMemHostAlloc)(void **ret_address, size_t bytes, unsigned int flags);
+	CUresult (*cuMemcpy3DAsync_v2)(const CUDA_MEMCPY3D *copy, CUstream stream);
 	CUresult (*cuPointerGetAttribute)(void *ret_value, CUpointer_attribute attribute,
 					  CUdeviceptr address);
 	CUresult (*cuPointerGetAttributes)(unsigned int count, CUpointer_attribute *attributes,
 					   void **ret_values, CUdeviceptr address);
+	CUresult (*cuStreamSynchronize)(CUstream stream);
 };
 
 #endif
