@@ -8,6 +8,7 @@ import pwd
 import re
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -15,6 +16,9 @@ import time
 sys.dont_write_bytecode = True
 import session
 from robust_support import PROGRAM, SIMCUDA, TOOL, USER, Traced, main, read_trace, wait_until, waits
+
+LAST, ASKED = 3, 4  # reasons of a dump
+WANTED = 104  # where record_header.dump_wanted lies
 
 LIVE = re.compile(r"slipstream trace: live at (net://127\.0\.0\.1:\d+/host/\S+)")
 
@@ -224,6 +228,8 @@ class OneLine(Traced):
                               (["--buffers", "2Kx4"], "--buffers needs"), (["--buffers", "-4Kx4"], "--buffers needs"),
                               (["--buffers", "99999999999Gx4"], "--buffers needs"), (["--buffers", "1Gx1024"], "in /dev/shm, which has"),
                               (["--snapshot", "0"], "--snapshot needs a size"), (["--snapshot", "5x"], "--snapshot needs a size"),
+                              (["--snapshot", "5us"], "--snapshot needs a size as in 64M or a time as in 5s"),
+                              (["--snapshot", "0s"], "--snapshot needs a size"), (["--dump", "."], "--dump and a program exclude each other"),
                               (["--blocked-over", "5ms"], "--blocked-over needs --snapshot"),
                               (["--snapshot", "1M", "--blocked-over", "5m"], "--blocked-over needs a time"),
                               (["--snapshot", "1M", "--blocked-over", "0"], "--blocked-over needs a time"),
@@ -310,7 +316,7 @@ class Ways(Traced):
 
     def test_snapshot_at_the_end(self):
         result = self.trace("--snapshot", "8M", steps=["waits:30"])
-        self.assertEqual(result.stderr, "slipstream trace: 1 snapshot is in %s; each that holds a dump of the definitions (one a second) can be read by itself\n" % self.folder)
+        self.assertEqual(result.stderr, "slipstream trace: 1 snapshot is in %s; each can be read by itself\n" % self.folder)
         (snapshot,) = self.snapshots()
         trace = read_trace(snapshot)
         self.assertEqual(len(waits(trace)), self.counted())
@@ -345,6 +351,75 @@ class Ways(Traced):
         self.assertTrue(0 < len(waits(trace)) < 12000, len(waits(trace)))
         self.assertEqual(trace.events[-1].name, "process_end")
 
+    def read_report(self, folder):
+        """JSON and text of the report on a trace."""
+        done = subprocess.run([TOOL, "report", folder, "--json", self.path("read.json")], capture_output=True, text=True, timeout=60)
+        if "is not part of this build" in done.stderr:
+            self.skipTest("this build has no analysis")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with open(self.path("read.json")) as file:
+            return json.load(file), done.stdout
+
+    def assert_whole(self, folder, fewer_than):
+        """A part of the run, which the report knows all about."""
+        trace = read_trace(folder)
+        self.assertTrue(0 < len(waits(trace)) < fewer_than, len(waits(trace)))
+        self.assert_readable(trace)
+        report, text = self.read_report(folder)
+        self.assertEqual((report["coverage"]["inconclusive"], report["coverage"]["reasons"]), (False, []), text)
+        self.assertEqual(sum(sync["count"] for sync in report["syncs"]), len(waits(trace)))
+        self.assertIn("program.c", text)
+
+    def reasons(self, folder):
+        return [event.fields["reason"] for event in read_trace(folder).events if event.name == "dump_begin"]
+
+    def test_snapshot_at_level_full(self):
+        """What is overwritten within milliseconds: the definitions are there, as of now, and the report has no doubt."""
+        process = self.start("--snapshot", "256K", "--level", "full", steps=["several:6000", "touch:" + self.path("ready"), "several:10000"])
+        wait_until(lambda: os.path.exists(self.path("ready")), what="the program")
+        process.send_signal(signal.SIGUSR1)
+        _, errors = self.finish(process, 0)
+        self.assertEqual(errors, "slipstream trace: 2 snapshots are in %s; each can be read by itself\n" % self.folder)
+        self.assertEqual([self.reasons(folder)[-1] for folder in self.snapshots()], [ASKED, LAST])
+        for folder in self.snapshots():
+            self.assert_whole(folder, 6000)
+
+    def test_snapshot_of_an_idle_process(self):
+        """Nobody waits for it longer than a moment; a line names it."""
+        process = self.start("--snapshot", "8M", steps=["waits:30", "touch:" + self.path("ready"), "await:" + self.path("go"), "waits:7"])
+        wait_until(lambda: os.path.exists(self.path("ready")), what="the program")
+        began = time.monotonic()
+        process.send_signal(signal.SIGUSR1)
+        line = process.stderr.readline()
+        took = time.monotonic() - began
+        (pid,) = [name.split("-")[0] for name in os.listdir(os.path.join(self.folder, "records"))]
+        self.assertEqual(line, "slipstream trace: process %s did not repeat its definitions within 200 ms (idle, or in a long call): the snapshot "
+                               "has what was said before\n" % pid)
+        self.assertTrue(0.2 <= took < 5, took)
+        self.assertGreaterEqual(len(waits(read_trace(self.snapshots()[0]))), 30)
+        open(self.path("go"), "w").close()
+        self.finish(process, 0)
+
+    def test_snapshot_by_somebody_who_asks_all_the_time(self):
+        """The word that asks can be written by others: they get ten dumps a second at most."""
+        began = time.monotonic()
+        process = self.start("--snapshot", "8M", steps=["touch:" + self.path("ready"), "waits:20000"])
+        wait_until(lambda: os.path.exists(self.path("ready")), what="the program")
+        wait_until(lambda: os.listdir(os.path.join(self.folder, "records")), what="the record file")
+        (name,) = os.listdir(os.path.join(self.folder, "records"))
+        with open(os.path.join(self.folder, "records", name), "r+b", buffering=0) as file:
+            number = 0
+            while process.poll() is None:
+                number += 1
+                os.pwrite(file.fileno(), struct.pack("<Q", number), WANTED)
+                time.sleep(0.0002)
+        took = time.monotonic() - began
+        self.finish(process, 0)
+        (last,) = [event.fields["dump"] for event in read_trace(self.snapshots()[-1]).events if event.name == "dump_begin"][-1:]
+        self.assertGreater(number, 1000)
+        self.assertGreater(last, 3)  # they are made
+        self.assertLess(last, took / 0.1 + 4)
+
     def test_snapshot_when_a_call_blocks_long(self):
         result = self.trace("--snapshot", "8M", "--blocked-over", "10s", steps=["waits:30"])
         self.assertEqual(result.stderr, "slipstream trace: no snapshot was saved: no call blocked longer than asked for\n")
@@ -352,6 +427,54 @@ class Ways(Traced):
         self.trace("--snapshot", "8M", "--blocked-over", "1us", steps=["waits:30", "sleep:500"])
         self.assertTrue(1 <= len(self.snapshots()) <= 2, self.snapshots())
         self.assertGreater(len(waits(read_trace(self.snapshots()[0]))), 0)
+
+    def test_snapshot_of_a_time(self):
+        """Buffers of bytes hold a time that nobody knows before: where it is less than asked for, that is told."""
+        result = self.trace("--snapshot", "10s", steps=["waits:30"])
+        self.assertEqual(result.stderr, "slipstream trace: 1 snapshot is in %s; each can be read by itself\n" % self.folder)
+        self.assertEqual(len(waits(read_trace(self.snapshots()[0]))), self.counted())
+        shutil.rmtree(self.folder)
+        result = self.trace("--snapshot", "60s", "--level", "full", environment={"SLIPSTREAM_LEVEL": "full"}, steps=["waits:30"])
+        self.assertNotIn("holds the last", result.stderr)  # all of it
+        shutil.rmtree(self.folder)
+        result = self.trace("--snapshot", "100ms", steps=["waits:8000"])
+        line = result.stderr.splitlines()[0]
+        found = re.fullmatch(r"slipstream trace: (snapshot-1-\S+-0) holds the last (\S+) (ms|us) of the 100 ms asked for: .*", line)
+        trace = read_trace(self.snapshots()[0])
+        held = trace.events[-1].time - waits(trace)[0].time
+        if held >= 100_000_000:
+            self.assertIsNone(found, line)
+            return
+        self.assertIsNotNone(found, line)
+        told = float(found[2]) * {"ms": 1e6, "us": 1e3}[found[3]]
+        self.assertLess(abs(told - held), 2e7, line)
+
+    def dump(self, folder, *more):
+        done = subprocess.run([TOOL, "trace", "--dump", folder, *more], env=self.environment, capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.stdout, "")
+        return done.returncode, done.stderr
+
+    def test_session_of_the_user_is_asked_for_a_dump(self):
+        """`slipstream trace --dump` before `lttng snapshot record`."""
+        with session.Daemon(USER) as daemon:
+            own = daemon.session("flight", events=["other:*"], start=False, snapshot=True)
+            own.start()
+            process = self.start("--session", "flight", environment=joining(daemon), steps=[
+                "waits:30", "touch:" + self.path("ready"), "await:" + self.path("go"), "waits:20000", "touch:" + self.path("idle"),
+                "await:" + self.path("end")])
+            wait_until(lambda: os.path.exists(self.path("ready")), what="the program")
+            code, line = self.dump(self.folder)
+            self.assertEqual(code, 1, line)
+            self.assertRegex(line, r"^slipstream trace: process \d+ did not repeat its definitions within 200 ms \(idle, or in a long call\)\n$")
+            open(self.path("go"), "w").close()
+            time.sleep(0.1)
+            self.assertEqual(self.dump(os.path.join(self.folder, "records")), (0, ""))
+            daemon.lttng("snapshot", "record", "--session=flight", "file://" + self.path("saved"))
+            process.send_signal(signal.SIGTERM)
+            self.finish(process, -signal.SIGTERM)
+            self.assertIn(ASKED, self.reasons(self.path("saved")))
+            self.assertEqual(self.dump(self.folder), (1, "slipstream trace: no process with a record file in %s/records runs\n" % self.folder))
+            self.assertEqual(self.dump(self.path("none")), (125, "slipstream trace: %s: No such file or directory\n" % self.path("none")))
 
     def read_live(self):
         with open(self.path("read")) as file:

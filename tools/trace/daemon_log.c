@@ -46,7 +46,7 @@ void daemon_log_show(FILE *log)
 		command_say("lttng: %s", lines[i % SHOWN_LINES]);
 }
 
-void daemon_log_say_error(FILE *log)
+bool daemon_log_say_error(FILE *log)
 {
 	char line[LOG_LINE];
 
@@ -55,8 +55,9 @@ void daemon_log_say_error(FILE *log)
 		if (strcasestr(line, "error")) {
 			command_say("part of the trace may be lost, how much is not known: %s",
 				    line);
-			return;
+			return true;
 		}
+	return false;
 }
 
 void daemon_log_keep(FILE *log, const char *folder)

@@ -145,14 +145,14 @@ static size_t count_entries(const char *folder, bool (*is_meant)(const char *nam
 	return count;
 }
 
-static bool is_snapshot(const char *name)
+bool folder_is_snapshot(const char *name)
 {
 	return !strncmp(name, "snapshot-", strlen("snapshot-"));
 }
 
 size_t folder_count_snapshots(const char *folder)
 {
-	return count_entries(folder, is_snapshot);
+	return count_entries(folder, folder_is_snapshot);
 }
 
 size_t folder_count_records(const char *folder)

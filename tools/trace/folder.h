@@ -4,6 +4,7 @@
 #ifndef SLIPSTREAM_TOOLS_TRACE_FOLDER_H
 #define SLIPSTREAM_TOOLS_TRACE_FOLDER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -25,6 +26,9 @@ uint64_t folder_largest_stream(const char *folder);
 
 /* How many record files lie in a folder. */
 size_t folder_count_records(const char *folder);
+
+/* Is it a name as the session daemon gives snapshots? */
+bool folder_is_snapshot(const char *name);
 
 /* How many snapshots lie in a folder. */
 size_t folder_count_snapshots(const char *folder);

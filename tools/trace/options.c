@@ -33,6 +33,23 @@
 #define COUNT_STANDARD UINT64_C(8)
 #define TOTAL_STANDARD (UINT64_C(256) << 20) /* over all processors, at most */
 
+/*
+ * What a program that does not do much else than wait fills in a second, on the processor where it runs:
+ * 15000 waits of 70 bytes, or 200000 events of level full of 40. Another may fill them sooner; each
+ * snapshot tells what it holds.
+ */
+#define RATE_WAITS    (UINT64_C(1) << 20)
+#define RATE_FULL     (UINT64_C(8) << 20)
+#define KEEP_LEAST_NS UINT64_C(1000000)
+#define TOTAL_KEEP    (UINT64_C(1) << 30) /* for a time, over all processors, at most */
+
+/*
+ * Definitions that lie among the events are overwritten with them, within milliseconds at level full. The
+ * dump of a small program has 100 KiB, and comes again each second.
+ */
+#define DEFINITIONS_MIN (UINT64_C(32) << 10)
+#define DEFINITIONS_MAX (UINT64_C(128) << 10)
+
 enum {
 	KEY_FOLDER = 0x500,
 	KEY_TRACE,
@@ -40,6 +57,7 @@ enum {
 	KEY_KEEP,
 	KEY_BUFFERS,
 	KEY_SNAPSHOT,
+	KEY_DUMP,
 	KEY_BLOCKED,
 	KEY_LIVE,
 	KEY_STREAM,
@@ -59,8 +77,11 @@ static const struct argp_option options[] = {
 	 "sub-buffers for each processor, both powers of two (default 512Kx8, less where there are "
 	 "many processors)",
 	 1},
-	{"snapshot", KEY_SNAPSHOT, "SIZE", 0,
-	 "keep the last SIZE bytes (K, M, G) in memory; save them at the end and on SIGUSR1", 1},
+	{"snapshot", KEY_SNAPSHOT, "SIZE|TIME", 0,
+	 "keep the last SIZE bytes (K, M, G) or about the last TIME (ms, s) in memory; save them "
+	 "at "
+	 "the end and on SIGUSR1",
+	 1},
 	{"blocked-over", KEY_BLOCKED, "TIME", 0,
 	 "with --snapshot: save when a call blocked longer than TIME (ns, us, ms, s), not at the "
 	 "end",
@@ -73,6 +94,10 @@ static const struct argp_option options[] = {
 	 "trace below sends to as well",
 	 1},
 	{"session", KEY_SESSION, "NAME", 0, "take part in the recording session that you have", 1},
+	{"dump", KEY_DUMP, "DIR", 0,
+	 "start nothing: have the traced processes whose record files are in DIR repeat their "
+	 "definitions, for a snapshot of a session of yours",
+	 1},
 	{"timeout", KEY_TIMEOUT, "SECONDS", 0, "for each answer of the LTTng daemons (default 30)",
 	 1},
 	{0},
@@ -124,16 +149,7 @@ static void read_buffers(const char *text, struct trace_options *ret_options)
 	ret_options->count = count;
 }
 
-static uint64_t read_snapshot(const char *text)
-{
-	const char *end;
-	uint64_t size = read_size(text, &end);
-
-	if (*end || !size)
-		command_fail(EXIT_RUN, "--snapshot needs a size as in 64M, not '%s'", text);
-	return size;
-}
-
+/* Nanoseconds; 0: no such time. */
 static uint64_t read_time(const char *text)
 {
 	static const struct {
@@ -143,9 +159,34 @@ static uint64_t read_time(const char *text)
 	size_t digits = strspn(text, "0123456789");
 
 	for (size_t i = 0; digits && digits < 10 && i < ARRAY_SIZE(units); i++)
-		if (!strcmp(text + digits, units[i].name) && strtoull(text, NULL, 10))
+		if (!strcmp(text + digits, units[i].name))
 			return strtoull(text, NULL, 10) * units[i].ns;
-	command_fail(EXIT_RUN, "--blocked-over needs a time as in 5ms, not '%s'", text);
+	return 0;
+}
+
+static void read_snapshot(const char *text, struct trace_options *ret_options)
+{
+	const char *end;
+	uint64_t size = read_size(text, &end), ns = *end ? read_time(text) : 0;
+
+	if (*end && ns >= KEEP_LEAST_NS)
+		size = 0;
+	else if (*end || !size)
+		command_fail(EXIT_RUN,
+			     "--snapshot needs a size as in 64M or a time as in 5s, not '%s'",
+			     text);
+	ret_options->snapshot = true;
+	ret_options->keep = size;
+	ret_options->keep_ns = size ? 0 : ns;
+}
+
+static uint64_t read_blocked(const char *text)
+{
+	uint64_t ns = read_time(text);
+
+	if (!ns)
+		command_fail(EXIT_RUN, "--blocked-over needs a time as in 5ms, not '%s'", text);
+	return ns;
 }
 
 static int read_timeout(const char *text)
@@ -192,10 +233,13 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 		read_buffers(argument, ret_options);
 		return 0;
 	case KEY_SNAPSHOT:
-		ret_options->snapshot = read_snapshot(argument);
+		read_snapshot(argument, ret_options);
+		return 0;
+	case KEY_DUMP:
+		ret_options->dump = argument;
 		return 0;
 	case KEY_BLOCKED:
-		ret_options->blocked_over_ns = read_time(argument);
+		ret_options->blocked_over_ns = read_blocked(argument);
 		return 0;
 	case KEY_LIVE:
 		ret_options->live = true;
@@ -218,6 +262,8 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 		state->next = state->argc; /* the rest is the program's */
 		return 0;
 	case ARGP_KEY_NO_ARGS:
+		if (ret_options->dump)
+			return 0;
 		command_fail(EXIT_RUN, "no program given (try --help)");
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -234,6 +280,7 @@ static void check_together(const struct trace_options *given)
 {
 	bool own_place = given->live || given->relayd;
 
+	refuse_both(given->dump, given->program, "--dump and a program");
 	if (given->blocked_over_ns && !given->snapshot)
 		command_fail(EXIT_RUN, "--blocked-over needs --snapshot");
 	refuse_both(given->live, given->url, "--live and --stream-to");
@@ -251,7 +298,7 @@ void trace_options_read(int argc, char **argv, struct trace_options *ret_options
 	static const struct argp argp = {
 		.options = options,
 		.parser = parse,
-		.args_doc = "[--] PROGRAM [ARGUMENT...]",
+		.args_doc = "[--] PROGRAM [ARGUMENT...]\n--dump=DIR",
 		.doc = "Run PROGRAM, leave an LTTng trace of its synchronizations in a folder, and "
 		       "report them to stderr."
 		       "\vExit status: that of PROGRAM (a signal is raised again), 125 if "
@@ -295,6 +342,36 @@ static uint64_t power_below(uint64_t number)
 	return power;
 }
 
+static uint64_t smaller(uint64_t one, uint64_t other)
+{
+	return one < other ? one : other;
+}
+
+/* Bytes for each processor, of which a thread may fill one alone. */
+static uint64_t size_of_time(uint64_t ns, uint64_t processors, uint64_t available)
+{
+	const char *level = getenv("SLIPSTREAM_LEVEL");
+	uint64_t rate = level && !strcmp(level, "full") ? RATE_FULL : RATE_WAITS;
+	uint64_t size = ns / 1000000 * rate / 1000;
+
+	return smaller(size, smaller(available / 2, TOTAL_KEEP) / processors);
+}
+
+static void size_snapshot(struct trace_options *given, uint64_t processors, uint64_t available)
+{
+	given->count = COUNT_STANDARD;
+	if (given->keep)
+		given->size = power_above(given->keep / processors / COUNT_STANDARD);
+	else
+		given->size = power_below(size_of_time(given->keep_ns, processors, available) /
+					  COUNT_STANDARD);
+	if (given->size < SIZE_MIN)
+		given->size = SIZE_MIN;
+	given->definitions = given->size < DEFINITIONS_MIN   ? DEFINITIONS_MIN
+			     : given->size > DEFINITIONS_MAX ? DEFINITIONS_MAX
+							     : given->size;
+}
+
 void trace_options_size(struct trace_options *given)
 {
 	uint64_t processors = tracing_parts_processors();
@@ -306,19 +383,17 @@ void trace_options_size(struct trace_options *given)
 	if (!statvfs("/dev/shm", &shared))
 		available = (uint64_t)shared.f_bavail * shared.f_frsize;
 	if (given->snapshot) {
-		given->count = COUNT_STANDARD;
-		given->size = power_above(given->snapshot / processors / COUNT_STANDARD);
+		size_snapshot(given, processors, available);
 	} else if (!given->size) {
-		total = available / 2 < TOTAL_STANDARD ? available / 2 : TOTAL_STANDARD;
+		total = smaller(available / 2, TOTAL_STANDARD);
 		given->count = COUNT_STANDARD;
-		given->size = power_below(total / processors / COUNT_STANDARD);
-		if (given->size > SIZE_STANDARD)
-			given->size = SIZE_STANDARD;
+		given->size =
+			smaller(power_below(total / processors / COUNT_STANDARD), SIZE_STANDARD);
 	}
 	if (given->size < SIZE_MIN)
 		given->size = SIZE_MIN;
 	/* One that is overwritten has a spare for its reader. */
-	total = given->size * (given->count + !!given->snapshot) * processors;
+	total = (given->size + given->definitions) * (given->count + given->snapshot) * processors;
 	if (total > available)
 		command_fail(
 			EXIT_RUN,

@@ -17,8 +17,12 @@ struct trace_options {
 	const char *driver;
 	char *url;            /* net://...: where the user's relay daemon is; NULL: none */
 	const char *session;  /* the user's, to join; NULL: our own */
+	const char *dump;     /* only ask for dumps: the folder of the record files; NULL: no */
 	uint64_t size, count; /* of the sub-buffers; size 0: as the machine allows */
-	uint64_t snapshot;    /* bytes to keep; 0: no snapshots */
+	uint64_t definitions; /* size of the sub-buffers for definitions; 0: among the others */
+	bool snapshot;
+	uint64_t keep;    /* snapshot: bytes over all processors; 0: keep_ns says */
+	uint64_t keep_ns; /* snapshot: time; 0: keep says */
 	uint64_t blocked_over_ns;
 	int timeout_s;
 	bool live, relayd;
@@ -29,8 +33,9 @@ struct trace_options {
 void trace_options_read(int argc, char **argv, struct trace_options *ret_options);
 
 /*
- * Sub-buffers for `snapshot` bytes over all processors, or for a run that loses nothing, within what
- * /dev/shm has. Ends the command where asked-for buffers do not fit.
+ * Sub-buffers for what a snapshot is to keep, or for a run that loses nothing, within what /dev/shm has.
+ * Ends the command where asked-for buffers do not fit. What time they hold depends on the program: for
+ * `keep_ns` they are a guess. After run_options_export(): level full needs more.
  */
 void trace_options_size(struct trace_options *options);
 

@@ -24,8 +24,9 @@
 #include "memory.h"
 #include "session_socket.h"
 
-#define PATTERN "slipstream:*"
-#define LIVE_US 200000 /* how old an event may get before a live reader has it */
+#define PATTERN             "slipstream:*"
+#define DEFINITIONS_CHANNEL "definitions"
+#define LIVE_US             200000 /* how old an event may get before a live reader has it */
 #define SWITCH_US                                                                                  \
 	1000000      /* buffers are handed on at least so often: a killed daemon loses little */
 #define MONITOR_US 0 /* nobody watches the buffers' fill */
@@ -114,7 +115,7 @@ static int create(struct session *session)
 	return session->handle ? 0 : -LTTNG_ERR_NOMEM;
 }
 
-static int add_channel(struct session *session)
+static int add_channel(struct session *session, const char *name, uint64_t size)
 {
 	const struct session_plan *plan = session->plan;
 	struct lttng_domain domain = session->handle->domain;
@@ -123,10 +124,10 @@ static int add_channel(struct session *session)
 
 	if (!channel)
 		return -LTTNG_ERR_NOMEM;
-	(void)snprintf(channel->name, sizeof(channel->name), FOLDER_CHANNEL);
+	(void)snprintf(channel->name, sizeof(channel->name), "%s", name);
 	/* -1: as the user's session is. */
 	channel->attr.overwrite = session->joined ? -1 : plan->mode == SESSION_SNAPSHOT;
-	channel->attr.subbuf_size = plan->size;
+	channel->attr.subbuf_size = size;
 	channel->attr.num_subbuf = plan->count;
 	channel->attr.switch_timer_interval =
 		!session->joined && plan->mode == SESSION_RECORD ? SWITCH_US : 0;
@@ -140,15 +141,14 @@ static int add_channel(struct session *session)
 	return code;
 }
 
-static int add_contexts(struct session *session)
+static int add_contexts(struct session *session, const char *channel)
 {
 	static const enum lttng_event_context_type kinds[] = {LTTNG_EVENT_CONTEXT_VPID,
 							      LTTNG_EVENT_CONTEXT_VTID};
 
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
 		struct lttng_event_context context = {.ctx = kinds[i]};
-		int code =
-			lttng_add_context(session->handle, &context, NULL, session->channel.name);
+		int code = lttng_add_context(session->handle, &context, NULL, channel);
 
 		if (code < 0 && code != -LTTNG_ERR_UST_CONTEXT_EXIST)
 			return code;
@@ -156,7 +156,9 @@ static int add_contexts(struct session *session)
 	return 0;
 }
 
-static int add_events(struct session *session)
+/* `not`: patterns of what is left out. */
+static int add_events(struct session *session, const char *channel, const char *pattern,
+		      const char *const * not, int not_count)
 {
 	struct lttng_event *event = lttng_event_create();
 	int code;
@@ -165,13 +167,55 @@ static int add_events(struct session *session)
 		return -LTTNG_ERR_NOMEM;
 	event->type = LTTNG_EVENT_TRACEPOINT;
 	event->loglevel_type = LTTNG_EVENT_LOGLEVEL_ALL;
-	(void)snprintf(event->name, sizeof(event->name), PATTERN);
-	code = lttng_enable_event_with_filter(session->handle, event, session->channel.name, NULL);
+	(void)snprintf(event->name, sizeof(event->name), "%s", pattern);
+	code = lttng_enable_event_with_exclusions(session->handle, event, channel, NULL, not_count,
+						  (char **)not );
 	lttng_event_destroy(event);
-	if (code == -LTTNG_ERR_UST_EVENT_ENABLED) {
-		session->had_events = true;
-		return 0;
-	}
+	return code;
+}
+
+static int add_all_events(struct session *session)
+{
+	int code = add_events(session, session->channel.name, PATTERN, NULL, 0);
+
+	if (code != -LTTNG_ERR_UST_EVENT_ENABLED)
+		return code;
+	session->had_events = true;
+	return 0;
+}
+
+/*
+ * Of a flight recorder: the definitions have buffers of their own, where only definitions overwrite them.
+ * Among the events they would be gone before a snapshot is taken, however lately they were repeated.
+ */
+static int add_both_channels(struct session *session)
+{
+	static const char *const definitions[] = {"slipstream:def_*", "slipstream:dump_*",
+						  "slipstream:process_end"};
+	int code = add_channel(session, DEFINITIONS_CHANNEL, session->plan->definitions);
+
+	if (code >= 0)
+		code = add_contexts(session, DEFINITIONS_CHANNEL);
+	for (size_t i = 0; i < ARRAY_SIZE(definitions) && code >= 0; i++)
+		code = add_events(session, DEFINITIONS_CHANNEL, definitions[i], NULL, 0);
+	if (code >= 0)
+		code = add_channel(session, FOLDER_CHANNEL, session->plan->size);
+	if (code >= 0)
+		code = add_contexts(session, FOLDER_CHANNEL);
+	if (code >= 0)
+		code = add_events(session, FOLDER_CHANNEL, PATTERN, definitions,
+				  ARRAY_SIZE(definitions));
+	return code;
+}
+
+static int add_one_channel(struct session *session)
+{
+	int code = add_channel(session, FOLDER_CHANNEL, session->plan->size);
+
+	if (code >= 0)
+		code = add_contexts(session, FOLDER_CHANNEL);
+	if (code >= 0)
+		code = add_all_events(session);
 	return code;
 }
 
@@ -238,11 +282,7 @@ int session_start(const struct session_plan *plan, struct session **ret_session,
 	enter(session);
 	code = create(session);
 	if (code >= 0)
-		code = add_channel(session);
-	if (code >= 0)
-		code = add_contexts(session);
-	if (code >= 0)
-		code = add_events(session);
+		code = plan->definitions ? add_both_channels(session) : add_one_channel(session);
 	if (code >= 0 && plan->blocked_over_ns) {
 		what = "watch for blocked calls";
 		code = arm(session);
@@ -281,7 +321,7 @@ static void add_loss(struct lttng_channel *channel, struct session_loss *loss)
 		loss->packets += count;
 }
 
-/* What the channel of our events lost. */
+/* What the channels of our events lost. */
 static int count_loss(struct session *session, struct session_loss *ret_loss)
 {
 	struct lttng_channel *channels = NULL;
@@ -289,7 +329,7 @@ static int count_loss(struct session *session, struct session_loss *ret_loss)
 
 	*ret_loss = (struct session_loss){0};
 	for (int i = 0; i < count; i++)
-		if (!strcmp(channels[i].name, session->channel.name))
+		if (!session->joined || !strcmp(channels[i].name, session->channel.name))
 			add_loss(&channels[i], ret_loss);
 	free(channels);
 	return count < 0 ? count : 0;
@@ -331,7 +371,7 @@ static int find_domain(struct session *session)
 
 static int prepare_channel(struct session *session, char **ret_notice)
 {
-	int code = add_channel(session);
+	int code = add_channel(session, FOLDER_CHANNEL, session->plan->size);
 
 	if (code == -LTTNG_ERR_TRACE_ALREADY_STARTED) {
 		session->channel.name[0] = '\0';
@@ -341,7 +381,7 @@ static int prepare_channel(struct session *session, char **ret_notice)
 	}
 	if (code < 0 && code != -LTTNG_ERR_UST_CHAN_EXIST)
 		return code;
-	if (add_contexts(session) < 0)
+	if (add_contexts(session, session->channel.name) < 0)
 		*ret_notice = memory_format("session %s was started already: its channel %s takes "
 					    "no context now; without vpid and vtid the processes "
 					    "in it cannot be told apart",
@@ -362,7 +402,7 @@ int session_join(const struct session_plan *plan, struct session **ret_session, 
 	if (code >= 0)
 		code = prepare_channel(session, ret_notice);
 	if (code >= 0)
-		code = add_events(session);
+		code = add_all_events(session);
 	if (code >= 0)
 		code = count_loss(session, &session->before);
 	if (leave_with(session, code, what, reterr_text)) {

@@ -27,6 +27,7 @@ struct session_plan {
 	const char *folder;       /* absolute; where trace or snapshots go; NULL: url says */
 	const char *url;          /* net://HOST[:CONTROL[:DATA]] */
 	uint64_t size, count;     /* of the sub-buffers: bytes, number; powers of two */
+	uint64_t definitions;     /* SESSION_SNAPSHOT: size of those for the definitions */
 	uint64_t blocked_over_ns; /* SESSION_SNAPSHOT: save when a call blocked longer; 0: never */
 	int timeout_s;            /* for messages */
 };

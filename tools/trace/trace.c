@@ -17,6 +17,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "ask.h"
 #include "command.h"
 #include "daemon_log.h"
 #include "daemon_user.h"
@@ -29,6 +30,7 @@
 #include "program.h"
 #include "run.h"
 #include "session.h"
+#include "snapshot.h"
 #include "tracing_parts.h"
 
 #define SNAPSHOTS_MAX    16  /* that the daemon saves of its own accord: a disk has an end */
@@ -48,7 +50,8 @@ struct tracer {
 	struct session *session;
 	FILE *log; /* of the daemons; NULL: none are ours */
 	char *folder, *records, *home, *name;
-	size_t snapshots;                       /* at the last tick */
+	struct snapshots snapshots;
+	size_t snapshot_count;                  /* at the last tick */
 	int control_port, data_port, live_port; /* of our relay daemon; 0: none */
 };
 
@@ -147,6 +150,7 @@ static void start_private(struct tracer *tracer)
 		.url = options->url,
 		.size = options->size,
 		.count = options->count,
+		.definitions = options->definitions,
 		.blocked_over_ns = options->blocked_over_ns,
 		.timeout_s = options->timeout_s,
 	};
@@ -239,6 +243,11 @@ static void prepare(struct tracer *tracer)
 
 		tracer->records = run_make_folder(beside, true);
 	}
+	tracer->snapshots = (struct snapshots){
+		.folder = tracer->options.url ? NULL : tracer->folder,
+		.records = tracer->records,
+		.keep_ns = tracer->options.keep_ns,
+	};
 }
 
 /* ---- While it runs ---- */
@@ -246,24 +255,23 @@ static void prepare(struct tracer *tracer)
 static bool on_signal(void *context, int number)
 {
 	struct tracer *tracer = context;
-	_cleanup_free_ char *error_text = NULL;
 
 	if (number != SIGUSR1)
 		return false;
-	if (session_snapshot(tracer->session, &error_text))
-		command_say("%s", error_text);
+	snapshots_save(&tracer->snapshots, tracer->session);
+	snapshots_tell(&tracer->snapshots);
 	return true;
 }
 
 static void on_tick(void *context)
 {
 	struct tracer *tracer = context;
-	size_t snapshots = folder_count_snapshots(tracer->folder);
+	size_t count = folder_count_snapshots(tracer->folder);
 
-	if (snapshots == tracer->snapshots)
+	if (count == tracer->snapshot_count)
 		return;
-	tracer->snapshots = snapshots;
-	if (snapshots < SNAPSHOTS_MAX)
+	tracer->snapshot_count = count;
+	if (count < SNAPSHOTS_MAX)
 		session_rearm(tracer->session);
 }
 
@@ -318,16 +326,15 @@ static void wait_for_readers(const struct tracer *tracer)
 
 static void last_snapshot(struct tracer *tracer)
 {
-	_cleanup_free_ char *error_text = NULL;
-
 	if (!tracer->options.snapshot)
 		return;
 	if (tracer->options.blocked_over_ns) {
 		settle(tracer);
 		session_disarm(tracer->session);
-	} else if (session_snapshot(tracer->session, &error_text)) {
-		command_say("%s", error_text);
+	} else {
+		snapshots_save(&tracer->snapshots, tracer->session);
 	}
+	snapshots_tell(&tracer->snapshots);
 }
 
 static void say_loss(const struct tracer *tracer, const struct session_loss *loss)
@@ -365,6 +372,7 @@ static void finish(struct tracer *tracer)
 {
 	_cleanup_free_ char *error_text = NULL;
 	struct session_loss loss = {0};
+	bool is_explained;
 
 	last_snapshot(tracer);
 	(void)session_stop(tracer->session, &loss, &error_text);
@@ -372,14 +380,13 @@ static void finish(struct tracer *tracer)
 	/* What the daemons say later is about their own end. */
 	if (error_text)
 		command_say("the trace is cut short, its loss is not known: %s", error_text);
-	else
-		daemon_log_say_error(tracer->log);
+	is_explained = error_text || daemon_log_say_error(tracer->log) || loss.events;
 	session_end(tracer->session);
 	tracer->session = NULL;
 	if (tracer->options.live)
 		wait_for_readers(tracer);
 	end_daemons(tracer);
-	if (!error_text && !loss.events)
+	if (!is_explained)
 		say_empty(tracer);
 	daemon_log_keep(tracer->log, tracer->folder);
 }
@@ -398,9 +405,8 @@ static void say_place(const struct tracer *tracer)
 	else if (options->snapshot && !snapshots)
 		command_say("no snapshot was saved: no call blocked longer than asked for");
 	else if (options->snapshot)
-		command_say("%zu snapshot%s in %s; each that holds a dump of the definitions (one "
-			    "a second) can be read by itself",
-			    snapshots, snapshots == 1 ? " is" : "s are", tracer->folder);
+		command_say("%zu snapshot%s in %s; each can be read by itself", snapshots,
+			    snapshots == 1 ? " is" : "s are", tracer->folder);
 	else
 		command_say("the trace is in %s", tracer->folder);
 }
@@ -416,6 +422,25 @@ static void remove_leftovers(const struct tracer *tracer)
 	}
 }
 
+/* ---- Without a program ---- */
+
+/* The folder of the record files, or the trace's, in which it lies. */
+static int ask_in(const char *folder)
+{
+	_cleanup_free_ char *inner = memory_format("%s/" FOLDER_RECORDS, folder), *silent = NULL;
+	const char *records = access(inner, F_OK) < 0 ? folder : inner;
+	size_t asked;
+	int error = ask_for_dumps(records, &asked, &silent);
+
+	if (error)
+		command_fail(EXIT_RUN, "%s: %s", records, strerror(-error));
+	if (silent)
+		command_say("%s", silent);
+	else if (!asked)
+		command_say("no process with a record file in %s runs", records);
+	return silent || !asked ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
 int main(int argc, char **argv)
 {
 	struct tracer tracer = {0};
@@ -427,6 +452,8 @@ int main(int argc, char **argv)
 	command_name = strcmp(argv[0], RUN_AS_RUN) ? "slipstream trace" : "slipstream run";
 	command_usage_status = command_failure_status = EXIT_RUN;
 	trace_options_read(argc, argv, &tracer.options);
+	if (tracer.options.dump)
+		return ask_in(tracer.options.dump);
 	/* Of a traced run around this one, perhaps; trace has a place of its own for record files. */
 	(void)unsetenv("SLIPSTREAM_OUT");
 	run_options_export();
