@@ -155,6 +155,16 @@ class Meaning(Case):
         self.assertEqual(report["trace"]["discarded_events"], 20)
         self.assertIn("inconclusive: 20 events were lost by the tracer", result.stdout)
 
+    def test_snapshot_is_no_reason_for_doubt(self):
+        """A process that was asked for its definitions need not have an end, if the trace ends then; a killed one is doubted."""
+        with open(golden("one-wait"), encoding="utf-8") as file:
+            text = file.read().replace("dump=2 reason=3", "dump=2 reason=4").replace("1.030003000 process_end", "# process_end")
+        event = "wait wait=1 candidates=1 stream=1 bytes=4096 blocked_ns=1000000 call_ns=1100000\n"
+        for more, doubts in (("", 0), ("1.200000000 " + event, 0), ("3.200000000 " + event, 1),
+                             ("1.200000000 dump_begin dump=3 reason=2\n1.200001000 dump_end dump=3\n", 1)):
+            report = self.report_json(self.write("snapshot.trace", text + more))[0]
+            self.assertEqual(len(report["coverage"]["reasons"]), doubts, more)
+
     def test_page_doubts_as_the_report(self):
         """The page has the report's reasons, word for word: of the trace, of notes, of calls, and of a process that still runs."""
         with open(golden("discarded"), encoding="utf-8") as file:

@@ -28,7 +28,8 @@ struct model_process {
 	 * CLOCK_MONOTONIC of its host = analysis_event.ns less this: for times inside definitions.
 	 */
 	int64_t clock_offset_ns;
-	bool ended; /* its exit handlers ran: `end` is known */
+	int64_t asked_ns; /* when it began its last dump, if that was asked for; else 0 */
+	bool ended;       /* its exit handlers ran: `end` is known */
 	struct trace_process_end end;
 	uint64_t lost; /* discarded by the tracer, where it says of which process */
 };

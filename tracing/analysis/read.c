@@ -124,6 +124,14 @@ static uint32_t process_of(struct reader *reader, const struct decoded *decoded)
 
 /* ---- events ---- */
 
+static void take_dump(struct reader *reader, const struct analysis_event *event)
+{
+	const struct trace_dump_begin *dump = event->payload;
+
+	model_change_process(reader->model, event->process)->asked_ns =
+		dump->reason == TRACE_DUMP_ASKED ? event->ns : 0;
+}
+
 void reader_place(struct reader *reader, const struct decoded *decoded,
 		  struct analysis_event *ret_event)
 {
@@ -138,6 +146,8 @@ void reader_place(struct reader *reader, const struct decoded *decoded,
 		reader->begin_ns = decoded->ns;
 	reader->end_ns = decoded->ns;
 	model_take(reader->model, ret_event->process, decoded->id, decoded->payload);
+	if (decoded->id == TRACE_DUMP_BEGIN)
+		take_dump(reader, ret_event);
 }
 
 int reader_take(struct reader *reader, const bt_message *message, struct analysis_event *ret_event,

@@ -14,6 +14,9 @@
 #include "tracing/analysis/report_sums.h"
 #include "tracing/analysis/report_window.h"
 
+/* A snapshot for which definitions were asked ends that soon behind them; ask.c and the daemon need less. */
+#define SNAPSHOT_NS 1000000000
+
 struct report_consumer {
 	struct report_request request;
 	struct sums sums;
@@ -140,6 +143,7 @@ static struct report_cell cell_of(const struct model *model, const struct table_
 /* What one process contributes. */
 struct part {
 	bool wanted;
+	const struct record_file *file;
 	struct table waits;      /* struct sum by wait id */
 	struct table waited_for; /* struct sum by (wait id, candidate id) */
 };
@@ -244,7 +248,7 @@ static char *image_name(const struct model_process *process)
 }
 
 static void add_process(struct report *report, const struct model *model, uint32_t number,
-			const struct part *part)
+			struct part *part)
 {
 	_cleanup_free_ char *name = image_name(model_process(model, number)), *error_text = NULL;
 	struct record_file *file;
@@ -253,6 +257,7 @@ static void add_process(struct report *report, const struct model *model, uint32
 
 	if (!record_file_parse(name, bytes, size, &file, &error_text)) {
 		file->host = model_process(model, number)->host;
+		part->file = file;
 		report_add(report, file);
 	} else {
 		report_text_list_add(&report->problems, memory_format("%s: %s", name, error_text));
@@ -292,13 +297,31 @@ static void find_reasons(struct report *report, const struct model *model, const
 				      undefined == 1 ? " that waited is" : "s that waited are"));
 }
 
-/* A record file counts until a process is killed; a trace until somebody ends it. */
-static void doubt_ends(struct report *report)
+/* Somebody asked for its definitions, and took a snapshot then. */
+static bool is_asked(const struct model *model, const struct part *parts,
+		     const struct record_file *file, int64_t end_ns)
+{
+	for (size_t i = 0; i < model_process_count(model); i++) {
+		int64_t asked_ns = model_process(model, (uint32_t)i)->asked_ns;
+
+		if (parts[i].file == file)
+			return asked_ns && end_ns - asked_ns < SNAPSHOT_NS;
+	}
+	return false;
+}
+
+/*
+ * A record file counts until a process is killed; a trace until somebody ends it. A snapshot for which the
+ * process said what it had until then ends where it should.
+ */
+static void doubt_ends(struct report *report, const struct model *model, const struct part *parts,
+		       const struct analysis_end *end)
 {
 	uint64_t endless = 0;
 
 	for (size_t i = 0; i < report->process_count; i++)
-		endless += !strcmp(report->processes[i].state, "gone");
+		endless += !strcmp(report->processes[i].state, "gone") &&
+			   !is_asked(model, parts, report->processes[i].file, end->end_ns);
 	if (endless)
 		report_text_list_add(
 			&report->reasons,
@@ -351,7 +374,7 @@ static struct report *build(const struct report_consumer *consumer, const struct
 			add_process(report, model, (uint32_t)i, &parts[i]);
 	find_reasons(report, model, parts, end);
 	report_finish(report, all_local(model) ? process_now_ns() : 0, 0);
-	doubt_ends(report);
+	doubt_ends(report, model, parts, end);
 	if (select->begin.is_set || select->end.is_set) {
 		int64_t first = consumer->window.begin_ns > end->begin_ns
 					? consumer->window.begin_ns
