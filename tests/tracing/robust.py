@@ -5,6 +5,7 @@ their number where it can be known, nothing is left running, nothing hangs."""
 import collections
 import os
 import pty
+import shutil
 import signal
 import subprocess
 import sys
@@ -98,13 +99,19 @@ class DiskFull(Traced):
 
     def test_disk_full_for_record_files_too(self):
         """Neither trace nor record files have room: the program does not notice, and the report does not say that all is well."""
-        self.folder = self.path("disk/trace")
-        with open(self.path("disk/ballast"), "wb") as file:
-            file.write(bytes(900 << 10))
         plain = self.untraced("waits:2000")
-        result = self.trace(steps=["waits:2000"], status=plain[1])
-        self.assertEqual(result.stdout, plain[0])
-        self.assertTrue(self.report()["coverage"]["inconclusive"])
+        for room in (0, 124 << 10):  # none at all; for the beginning of either
+            with self.subTest(room=room):
+                self.folder = self.path(f"disk/trace-{room}")
+                with open(self.path("disk/ballast"), "wb") as file:
+                    file.write(bytes((1 << 20) - room))
+                result = self.trace(steps=["waits:2000"], status=plain[1])
+                self.assertEqual(result.stdout, plain[0])
+                self.assertTrue(self.report()["coverage"]["inconclusive"])
+                self.assertIn("No space left on device", result.stderr)
+                self.assertNotIn("the trace is empty", result.stderr)  # which would blame the registration
+                shutil.rmtree(self.folder)
+                os.remove(self.path("disk/ballast"))
 
 
 class Small(Traced):
