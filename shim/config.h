@@ -40,6 +40,7 @@ struct config {
 		*deny; /* file of call sites that are not rewritten (rewrite/deny.h); NULL: none */
 	const char *lttng;       /* file of the LTTng provider; NULL: no trace */
 	enum config_level level; /* what is traced */
+	uint64_t dump_over_ns;    /* see options.def; 0: never */
 	/* No setting: of the variables that launchers of many processes set; -1: none has one. */
 	int32_t rank;
 };

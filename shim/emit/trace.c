@@ -16,6 +16,8 @@
  *	  the other events nothing. Anybody who may write to the file can change it all the time;
  *	  therefore no such dump comes sooner than ASKED_EVERY_NS after the last one, nor sooner than
  *	  DUMP_SHARE allows
+ *	- when a wait is emitted that blocked longer than SLIPSTREAM_DUMP_OVER, with the same limit: a
+ *	  tracer's trigger saves a snapshot at this event, and asks nobody before
  *	- when the provider says that the process ends
  *
  * loading	compare and swap NONE -> RUNNING, then DONE or FAILED for good
@@ -28,6 +30,8 @@
  * due_ns	as next_ns. Cleared before it: where the holder of the token overwrites the 0 in next_ns,
  *		the one in due_ns is found at the next look
  * answered, allowed_ns	under the token
+ * is_over	set by who emits such a wait, for itself or for who has the token; a request, no more
+ * over_ns	written before trace_emitters
  * dump_wanted	written by other processes, any value at any time
  * again[]	slots taken by compare and swap, emptied by who holds the token
  */
@@ -75,9 +79,11 @@ static emit_allocations *open_allocations;    /* as provider */
 
 static bool token;
 static uint64_t sent;
-static uint64_t next_ns;    /* when send_definitions() has to be called */
-static uint64_t due_ns;     /* when the next dump has to be made, asked for or not */
-static uint64_t answered;   /* what was in dump_wanted at the last dump */
+static uint64_t next_ns;  /* when send_definitions() has to be called */
+static uint64_t due_ns;   /* when the next dump has to be made, asked for or not */
+static uint64_t answered; /* what was in dump_wanted at the last dump */
+static uint64_t over_ns = UINT64_MAX;
+static bool is_over;
 static uint64_t allowed_ns; /* when the next one that is asked for may be made */
 int trace_recording;
 static uint32_t dumps, dump_events; /* under the token */
@@ -210,9 +216,12 @@ static uint64_t wanted(void)
 	return __atomic_load_n(&header->dump_wanted, __ATOMIC_RELAXED);
 }
 
+/* A call that blocked long and comes too early gets none later: the snapshot is taken by then. */
 static bool is_asked_for(uint64_t now_ns)
 {
-	return now_ns >= allowed_ns && wanted() != answered;
+	bool over = __atomic_exchange_n(&is_over, false, __ATOMIC_RELAXED);
+
+	return now_ns >= allowed_ns && (over || wanted() != answered);
 }
 
 /* Under the token. */
@@ -333,6 +342,10 @@ void trace_wait(const struct emit_finding *finding, uint32_t wait, const uint32_
 	if (!emitter)
 		return;
 	saved_errno = errno;
+	if (__builtin_expect(finding->blocked_ns > over_ns, 0)) {
+		__atomic_store_n(&is_over, true, __ATOMIC_RELAXED);
+		__atomic_store_n(&next_ns, 0, __ATOMIC_RELAXED);
+	}
 	prepare(finding->returned_ns);
 	event.wait = wait;
 	event.candidates = count > 1 ? set_of(candidates, count) : count ? candidates[0] : 0;
@@ -442,6 +455,7 @@ static bool load_provider(void)
 		return false;
 	}
 	provider = found;
+	over_ns = config.dump_over_ns ? config.dump_over_ns : UINT64_MAX;
 	found->at_end(at_end);
 	/* Pairs with the acquire loads: who sees the emitters sees provider and allocations. */
 	__atomic_store_n(&trace_emitters, found->emitters, __ATOMIC_RELEASE);

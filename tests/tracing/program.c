@@ -4,6 +4,7 @@
  * and prints what it read back. Runs on the simulated driver.
  *
  *	waits:N		N times: a launch of 20 us on an own stream, cuStreamSynchronize
+ *	long:MS		a launch that takes so long, cuStreamSynchronize
  *	several:N	N times: launches on two streams, cuCtxSynchronize (two candidates)
  *	copies:N	N times: a copy from pageable memory, and back
  *	ordered:N	N times: launch, record, wait of the other stream for it, launch there, legacy launch, synchronize
@@ -91,6 +92,13 @@ static void waits(long count)
 		launch(streams[0], 20000);
 		CALL(cuStreamSynchronize, streams[0]);
 	}
+}
+
+static void long_wait(long ms)
+{
+	prepare();
+	launch(streams[0], (uint64_t)ms * 1000000);
+	CALL(cuStreamSynchronize, streams[0]);
 }
 
 static void several(long count)
@@ -276,6 +284,8 @@ static void take(const char *step)
 
 	if (is_step(step, "waits", &argument)) {
 		waits(atol(argument));
+	} else if (is_step(step, "long", &argument)) {
+		long_wait(atol(argument));
 	} else if (is_step(step, "several", &argument)) {
 		several(atol(argument));
 	} else if (is_step(step, "copies", &argument)) {

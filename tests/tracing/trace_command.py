@@ -428,6 +428,14 @@ class Ways(Traced):
         self.assertTrue(1 <= len(self.snapshots()) <= 2, self.snapshots())
         self.assertGreater(len(waits(read_trace(self.snapshots()[0]))), 0)
 
+    def test_snapshot_of_a_long_wait_at_level_full(self):
+        """The daemon saves it at once; the process has repeated its definitions before it told of the wait."""
+        self.trace("--snapshot", "256K", "--level", "full", "--blocked-over", "80ms", steps=["several:6000", "long:100", "sleep:500"])
+        self.assertTrue(self.snapshots())
+        for folder in self.snapshots():
+            self.assertEqual(self.reasons(folder)[-1], ASKED)
+            self.assert_whole(folder, 6000)
+
     def test_snapshot_of_a_time(self):
         """Buffers of bytes hold a time that nobody knows before: where it is less than asked for, that is told."""
         result = self.trace("--snapshot", "10s", steps=["waits:30"])

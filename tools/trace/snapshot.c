@@ -23,6 +23,7 @@
 #include "text.h"
 
 #define PACKET_MAGIC 0xc1fc1fc1
+#define SETTLE_MS    300 /* a snapshot that an event asks for begins within that time */
 
 /* How the file of a stream begins, and each packet in it: packet header, then its context. */
 struct packet {
@@ -94,7 +95,7 @@ static void tell(const struct snapshots *snapshots, const char *name)
 
 void snapshots_tell(struct snapshots *snapshots)
 {
-	DIR *stream = snapshots->keep_ns && snapshots->folder ? opendir(snapshots->folder) : NULL;
+	DIR *stream = snapshots->keep_ns ? opendir(snapshots->folder) : NULL;
 	uint64_t told = snapshots->told;
 	struct dirent *entry;
 
@@ -112,6 +113,17 @@ void snapshots_tell(struct snapshots *snapshots)
 	if (stream)
 		(void)closedir(stream);
 	snapshots->told = told;
+}
+
+void snapshots_settle(const struct snapshots *snapshots)
+{
+	size_t count, before;
+
+	do {
+		before = folder_count_snapshots(snapshots->folder);
+		(void)usleep(SETTLE_MS * 1000);
+		count = folder_count_snapshots(snapshots->folder);
+	} while (count != before);
 }
 
 void snapshots_save(const struct snapshots *snapshots, struct session *session)

@@ -33,8 +33,8 @@
 #include "snapshot.h"
 #include "tracing_parts.h"
 
-#define SNAPSHOTS_MAX    16  /* that the daemon saves of its own accord: a disk has an end */
-#define SETTLE_MS        300 /* a snapshot that an event asks for begins within that time */
+#define SNAPSHOTS_MAX    16 /* that the daemon saves of its own accord: a disk has an end */
+#define DUMP_OVER        "SLIPSTREAM_DUMP_OVER"
 #define REGISTER_TIMEOUT "LTTNG_UST_REGISTER_TIMEOUT"
 #define EMPTY_BYTES      UINT64_C(12288) /* of a stream: a page or two are there without an event */
 #define READER_NS        UINT64_C(5000000000) /* that a live reader has for the rest */
@@ -182,6 +182,18 @@ static void set_variable(const char *name, const char *value)
 		command_fail(EXIT_RUN, "cannot set %s: %s", name, strerror(errno));
 }
 
+/*
+ * The daemon saves the snapshot of a call that blocked long without asking anybody, so that it holds what
+ * came before. The process itself repeats its definitions before it tells of that call.
+ */
+static void export_blocked_over(uint64_t ns)
+{
+	_cleanup_free_ char *time = memory_format("%lluns", (unsigned long long)ns);
+
+	if (ns && !getenv(DUMP_OVER))
+		set_variable(DUMP_OVER, time);
+}
+
 /* What the program finds: where its events and its record file go. */
 static void export(struct tracer *tracer)
 {
@@ -189,6 +201,7 @@ static void export(struct tracer *tracer)
 	unsigned int major = 0, minor = 0;
 
 	set_variable("SLIPSTREAM_OUT", tracer->records);
+	export_blocked_over(tracer->options.blocked_over_ns);
 	set_variable(PLACE_PROVIDER_VARIABLE, tracer->parts.provider);
 	if (!tracer->home)
 		return;
@@ -244,7 +257,7 @@ static void prepare(struct tracer *tracer)
 		tracer->records = run_make_folder(beside, true);
 	}
 	tracer->snapshots = (struct snapshots){
-		.folder = tracer->options.url ? NULL : tracer->folder,
+		.folder = tracer->folder,
 		.records = tracer->records,
 		.keep_ns = tracer->options.keep_ns,
 	};
@@ -289,18 +302,6 @@ static int run(struct tracer *tracer, struct run_end *ret_end)
 
 /* ---- After it ---- */
 
-/* Until no further snapshot comes: the daemon makes them by itself, a moment after their event. */
-static void settle(const struct tracer *tracer)
-{
-	size_t count, before;
-
-	do {
-		before = folder_count_snapshots(tracer->folder);
-		(void)usleep(SETTLE_MS * 1000);
-		count = folder_count_snapshots(tracer->folder);
-	} while (count != before);
-}
-
 /* Connections that a reader holds to our relay daemon. */
 static size_t count_readers(int port)
 {
@@ -329,7 +330,7 @@ static void last_snapshot(struct tracer *tracer)
 	if (!tracer->options.snapshot)
 		return;
 	if (tracer->options.blocked_over_ns) {
-		settle(tracer);
+		snapshots_settle(&tracer->snapshots);
 		session_disarm(tracer->session);
 	} else {
 		snapshots_save(&tracer->snapshots, tracer->session);
