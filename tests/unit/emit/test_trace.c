@@ -319,6 +319,106 @@ static void test_sessions_come_and_go(void **state)
 	assert_int_equal(taken_count, 1);
 }
 
+/* Dumps that take long are made seldom. */
+static void test_slow_dumps(void **state)
+{
+	(void)state;
+	slow_ns = 10000000;
+	wait_for(1, 1, 0);
+	slow_ns = 0;
+	usleep(1100000);
+	wait_for(1, 1, 0);
+	assert_int_equal(count(TRACE_DUMP_BEGIN), 1);
+}
+
+static uint64_t done(void)
+{
+	const struct record_header *header = file_base();
+
+	return __atomic_load_n(&header->dump_done, __ATOMIC_RELAXED);
+}
+
+static void ask(uint64_t number)
+{
+	struct record_header *header = file_base();
+
+	__atomic_store_n(&header->dump_wanted, number, __ATOMIC_RELAXED);
+}
+
+#define LIMIT_US 120000 /* a dump that is asked for comes 100 ms after the last one, no sooner */
+
+/* One dump for each number that somebody writes, before the next event, told when it is done. */
+static void test_asked(void **state)
+{
+	(void)state;
+	wait_for(1, 1, 0);
+	ask(5);
+	wait_for(1, 1, 0);
+	assert_int_equal(count(TRACE_DUMP_BEGIN), 1);
+	assert_true(done() == 0);
+	usleep(LIMIT_US);
+	taken_count = 0;
+	wait_for(1, 1, 0);
+	assert_int_equal(taken[0].event, TRACE_DUMP_BEGIN);
+	assert_int_equal(taken[0].payload.dump_begin.reason, TRACE_DUMP_ASKED);
+	assert_int_equal(count(TRACE_DEF_CANDIDATE), 1);
+	assert_int_equal(taken[taken_count - 1].event, TRACE_WAIT);
+	assert_true(done() == 5);
+	/* Nothing else that is written there makes one. */
+	((struct record_header *)file_base())->dump_done = 77;
+	usleep(LIMIT_US);
+	wait_for(1, 1, 0);
+	assert_int_equal(count(TRACE_DUMP_BEGIN), 1);
+	ask(4);
+	usleep(LIMIT_US);
+	wait_for(1, 1, 0);
+	assert_int_equal(count(TRACE_DUMP_BEGIN), 2);
+	assert_true(done() == 4);
+}
+
+/* Nobody records definitions: nothing is told to be done. */
+static void test_asked_for_nothing(void **state)
+{
+	(void)state;
+	records_definitions = false;
+	ask(5);
+	wait_for(1, 1, 0);
+	records_everything = false;
+	wait_for(1, 1, 0);
+	assert_true(done() == 0);
+}
+
+/* Asks before each of the waits of `ns`; dumps that were made. */
+static unsigned int ask_all_the_time(uint64_t ns)
+{
+	uint64_t end = now_ns() + ns;
+	unsigned int before = count(TRACE_DUMP_BEGIN);
+
+	for (uint64_t number = 1; now_ns() < end; number++) {
+		ask(number);
+		wait_for(1, 1, 0);
+		usleep(200);
+	}
+	return count(TRACE_DUMP_BEGIN) - before;
+}
+
+/* Whoever can write to the file does not get the process to dump all the time. */
+static void test_asked_all_the_time(void **state)
+{
+	unsigned int made;
+
+	(void)state;
+	wait_for(1, 1, 0);
+	made = ask_all_the_time(1050000000);
+	assert_in_range(made, 2, 11); /* of them one that was due */
+	assert_true(done() > 1);
+	/* 5 ms of work: none within the next second. */
+	slow_ns = 5000000;
+	usleep(LIMIT_US);
+	assert_int_equal(ask_all_the_time(900000000), 1);
+	slow_ns = 0;
+}
+
 /* A call that blocked longer than SLIPSTREAM_DUMP_OVER comes behind a dump of its own, if the last one is some time ago. */
 static void test_blocked_long(void **state)
 {
