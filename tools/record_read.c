@@ -123,6 +123,9 @@ static struct record_list *place(struct record_file *file, const struct record *
 	case RECORD_REWRITE:
 		*ret_need = sizeof(struct record_rewrite);
 		return &file->rewrites;
+	case RECORD_REWRITE_SITE:
+		*ret_need = sizeof(struct record_rewrite_site);
+		return &file->rewrite_sites;
 	case RECORD_REGION:
 		*ret_need = sizeof(struct record_region);
 		return &file->regions;
@@ -335,10 +338,10 @@ struct record_file *record_file_free(struct record_file *file)
 		return NULL;
 
 	struct record_list *lists[] = {
-		&file->strings,  &file->functions,  &file->rules,      &file->modules,
-		&file->sites,    &file->candidates, &file->waits,      &file->regions,
-		&file->counters, &file->thunks,     &file->waited_for, &file->notes,
-		&file->rewrites,
+		&file->strings,  &file->functions,     &file->rules,      &file->modules,
+		&file->sites,    &file->candidates,    &file->waits,      &file->regions,
+		&file->counters, &file->thunks,        &file->waited_for, &file->notes,
+		&file->rewrites, &file->rewrite_sites,
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(lists); i++)

@@ -14,6 +14,7 @@
 #include "calibrate/table.h"
 #include "command.h"
 #include "memory.h"
+#include "rewrite/deny.h"
 #include "run.h"
 
 enum option_kind { MODE, STRING, BOOL, UINT, NS, LEVEL, LIST };
@@ -143,6 +144,34 @@ static const char *library_fault(const char *path)
 	return NULL;
 }
 
+static const char *fix_words(void)
+{
+	for (size_t i = 0; i < SETTING_COUNT; i++)
+		if (!strcmp(settings[i].variable, "FIX"))
+			return settings[i].unit;
+	return "";
+}
+
+/* In a started program the library could only make no rewrite at all. */
+static void check_deny_list(const char *name, const char *path)
+{
+	_cleanup_fclose_ FILE *file = fopen(path, "re");
+	_cleanup_free_ char *line = NULL;
+	struct deny_entry entry;
+	unsigned int number = 0;
+	const char *why;
+	size_t size = 0;
+	ssize_t length;
+
+	while (file && (length = getline(&line, &size, file)) > 0) {
+		number++;
+		length -= line[length - 1] == '\n';
+		if (deny_line(line, (size_t)length, fix_words(), &entry, &why) < 0)
+			command_fail(command_usage_status, "%s: %s:%u: %s", name, path, number,
+				     why);
+	}
+}
+
 static void check_file(const struct setting *setting, const char *name, const char *path)
 {
 	const char *fault;
@@ -152,18 +181,20 @@ static void check_file(const struct setting *setting, const char *name, const ch
 	if (!strcmp(setting->variable, "LTTNG")) {
 		fault = library_fault(path);
 		if (fault)
-			command_fail(EXIT_RUN, "%s: %s: %s", name, path, fault);
+			command_fail(command_usage_status, "%s: %s: %s", name, path, fault);
 		return;
 	}
 	if (access(path, R_OK) < 0)
-		command_fail(EXIT_RUN, "%s: %s: %s", name, path, strerror(errno));
+		command_fail(command_usage_status, "%s: %s: %s", name, path, strerror(errno));
+	if (!strcmp(setting->variable, "DENY"))
+		check_deny_list(name, path);
 	/* In a started program the library could only ignore a bad table. */
 	if (!strcmp(setting->variable, "CALIBRATION")) {
 		struct table table = {0};
 
 		table_speaker = command_name;
 		if (table_read(&table, path, 0))
-			exit(EXIT_RUN);
+			exit(command_usage_status);
 		table_clear(&table);
 	}
 }
@@ -171,8 +202,8 @@ static void check_file(const struct setting *setting, const char *name, const ch
 static void check(const struct setting *setting, const char *name, const char *value)
 {
 	if (!is_good(setting, value))
-		command_fail(EXIT_RUN, "%s needs %s (%s), not '%s'", name, setting->unit,
-			     setting->help, value);
+		command_fail(command_usage_status, "%s needs %s (%s), not '%s'", name,
+			     setting->unit, setting->help, value);
 	check_file(setting, name, value);
 }
 
@@ -272,7 +303,7 @@ static void check_variable(const char *variable)
 	size_t i = find_setting(tail);
 
 	if (i == SETTING_COUNT && !is_of_others(tail))
-		command_fail(EXIT_RUN, "unknown variable %s in the environment", name);
+		command_fail(command_usage_status, "unknown variable %s in the environment", name);
 	if (i < SETTING_COUNT && !values[i] && *value)
 		check(&settings[i], name, value);
 }

@@ -47,6 +47,8 @@ static void *map(size_t size)
 /* The whole file, of *ret_size bytes; NULL: it cannot be read, or is too large to be a list. Stays mapped. */
 static char *read_file(const char *path, size_t *ret_size)
 {
+	/* An empty list: for who wants the sites recorded only. */
+	static const char nothing[] = "/dev/null";
 	int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	struct stat status;
 	char *text = NULL;
@@ -55,7 +57,8 @@ static char *read_file(const char *path, size_t *ret_size)
 
 	if (descriptor < 0)
 		return NULL;
-	if (!fstat(descriptor, &status) && S_ISREG(status.st_mode) && status.st_size < FILE_MAX)
+	if (!fstat(descriptor, &status) && status.st_size < FILE_MAX &&
+	    (S_ISREG(status.st_mode) || !strcmp(path, nothing)))
 		text = map((size_t)status.st_size + 1);
 	while (text && size < (size_t)status.st_size && got > 0) {
 		got = read(descriptor, text + size, (size_t)status.st_size - size);

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: MIT
+"""slipstream bisect finds planted dependences, on the simulated driver, and says so plainly where it cannot."""
+
+import os
+import re
+import subprocess
+import tempfile
+import unittest
+
+TOOL = os.environ["TESTED_TOOL"]
+SIMCUDA = os.environ["SIMCUDA_FOLDER"]
+PROGRAMS = os.environ["PROGRAMS"]
+
+
+class Programs(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.deny = os.path.join(self.folder.name, "sites.deny")
+        self.environment = {k: v for k, v in os.environ.items()
+                            if not k.startswith(("CUDA_", "SIMCUDA_", "SLIPSTREAM_")) or k == "SLIPSTREAM_LIBRARY"}
+        self.environment["TMPDIR"] = self.folder.name
+
+    def tool(self, *arguments, **variables):
+        return subprocess.run([TOOL, *arguments], env={**self.environment, **variables}, timeout=100, capture_output=True, text=True)
+
+    def bisect(self, program, *arguments, status=1, options=(), **variables):
+        result = self.tool("bisect", "--driver", SIMCUDA, "--deny-out", self.deny, *options, "--",
+                           os.path.join(PROGRAMS, "bisect-" + program), *arguments, **variables)
+        self.assertEqual(result.returncode, status, result.stdout + result.stderr)
+        self.assertEqual([name for name in os.listdir(self.folder.name) if name.startswith("slipstream-")], [])
+        return result.stdout
+
+    def run_fixed(self, program, *options):
+        return self.tool("run", "--driver", SIMCUDA, "--mode", "fix", *options, "--", os.path.join(PROGRAMS, "bisect-" + program))
+
+    def refused(self, text, part):
+        with open(self.deny, "w") as file:
+            file.write(text)
+        result = self.run_fixed("zero", "--deny", self.deny)
+        self.assertEqual(result.returncode, 125)
+        self.assertIn(part, result.stderr)
+
+    def found(self, text):
+        """The driver function and the innermost function of each call site."""
+        return re.findall(r"call site [0-9a-f]{16}: (\w+), rewritten by pinned\n +\S+:\d+  (\w+)", text)
+
+
+class Bisect(Programs):
+    def test_a_free_that_was_a_barrier(self):
+        text = self.bisect("barrier")
+        self.assertEqual(self.found(text), [("cuMemFreeHost", "drop_scratch")])
+        self.assertIn("stdout differs from byte 1 on", text)
+        self.assertIn("switch: pinned\n", text)
+        self.assertIn("relaxation: free (the outcome is that of raw runs with SLIPSTREAM_RELAX=strict-free)", text)
+        self.assertNotIn("innocent", text)
+        # The list works by itself; the program is wrong without it.
+        self.assertEqual(self.run_fixed("barrier").stdout, "0\n")
+        self.assertEqual(self.run_fixed("barrier", "--deny", self.deny).stdout, "42\n")
+        with open(self.deny) as file:
+            lines = file.read().splitlines()
+        self.assertEqual(len(lines), 3, lines)
+        self.assertRegex(lines[1], r"^# cuMemFreeHost in drop_scratch \(\S+/barrier\.c:\d+\)$")
+        self.assertRegex(lines[2], r"^site [0-9a-f]{16} pinned$")
+
+    def test_memory_taken_for_zeroed(self):
+        text = self.bisect("zero")
+        self.assertEqual(self.found(text), [("cuMemHostAlloc", "make_counters")])
+        self.assertIn("mode fix: ends with exit status 7", text)
+        self.assertNotIn("relaxation", text)
+        self.assertEqual(self.run_fixed("zero").returncode, 7)
+        self.assertEqual(self.run_fixed("zero", "--deny", self.deny).returncode, 0)
+
+    def test_two_at_once(self):
+        text = self.bisect("two")
+        self.assertEqual(sorted(self.found(text)), [("cuMemHostAlloc", "make_counters"), ("cuMemHostAlloc", "make_sums")])
+        self.assertEqual(self.run_fixed("two", "--deny", self.deny).stdout, "0 0\n")
+
+    def test_list_of_the_user_stays(self):
+        """What is denied already is not searched for again, and is in the list that is written."""
+        self.bisect("two")
+        with open(self.deny) as file:
+            both = [line for line in file if line.startswith("site")]
+        base = os.path.join(self.folder.name, "base")
+        with open(base, "w") as file:
+            file.write("# mine\n" + both[0])
+        text = self.bisect("two", options=["--deny", base])
+        self.assertEqual(len(self.found(text)), 1)
+        with open(self.deny) as file:
+            self.assertTrue(file.read().startswith("# mine\n" + both[0]))
+        self.assertEqual(self.run_fixed("two", "--deny", self.deny).stdout, "0 0\n")
+
+    def test_check_instead_of_comparing(self):
+        text = self.bisect("barrier", options=["--check", "grep -q 42"])
+        self.assertEqual(self.found(text), [("cuMemFreeHost", "drop_scratch")])
+        self.assertIn("mode fix: the check ends with exit status 1", text)
+        self.assertIn("the check finds the program bad", self.bisect("barrier", options=["--check", "grep -q 43"], status=3))
+        self.assertIn("no difference", self.bisect("barrier", options=["--check", "true"], status=0))
+
+    def test_output_file(self):
+        path = os.path.join(self.folder.name, "out")
+        script = os.path.join(self.folder.name, "script")
+        with open(script, "w") as file:
+            file.write("#!/bin/sh\n%s > %s\n" % (os.path.join(PROGRAMS, "bisect-barrier"), path))
+        os.chmod(script, 0o755)
+        result = self.tool("bisect", "--driver", SIMCUDA, "--", script)
+        self.assertEqual((result.returncode, "no difference" in result.stdout), (0, True), result.stdout + result.stderr)
+        result = self.tool("bisect", "--driver", SIMCUDA, "--output", path, "--", script)
+        self.assertEqual(result.returncode, 1, result.stdout + result.stderr)
+        self.assertIn("out differs from byte 1 on", result.stdout)
+        self.assertEqual(self.found(result.stdout), [("cuMemFreeHost", "drop_scratch")])
+
+    def test_no_difference(self):
+        self.assertIn("mode fix made rewrites at 20 call sites", self.bisect("ways", "right", status=0))
+        self.assertIn("mode fix made no rewrite at all", self.bisect("ways", "right", status=0, CUDA_LAUNCH_BLOCKING="1"))
+
+    def test_raw_runs_that_differ(self):
+        self.assertIn("inconclusive: raw runs of the program differ", self.bisect("ways", "random", status=3))
+
+    def test_no_call_site_explains_it(self):
+        text = self.bisect("ways", "bad", status=3)
+        self.assertIn("mode fix: ends by signal 6 (Aborted)", text)
+        self.assertIn("with all 20 known call sites denied the outcome is still another one", text)
+        self.assertFalse(os.path.exists(self.deny))
+
+    def test_hang(self):
+        text = self.bisect("ways", "hang", status=3, options=["--timeout", "1"])
+        self.assertRegex(text, r"mode fix: does not end within 1\.\d+ s")
+
+    def test_command_line(self):
+        for arguments, part in (([], "no program given"), (["--runs", "0", "true"], "--runs needs a number"),
+                                (["--mode", "fix", "true"], "--mode and --out are not for bisect"),
+                                (["--fix", "nonsense", "true"], "--fix needs"), (["--nonsense", "true"], "unknown option")):
+            result = self.tool("bisect", *arguments)
+            self.assertEqual(result.returncode, 2, result.stderr)
+            self.assertIn(part, result.stderr)
+            self.assertEqual(len(result.stderr.splitlines()), 1)
+        self.assertEqual(self.tool("bisect", "/nowhere").returncode, 127)
+
+
+class Lists(Programs):
+    """What a list by hand may say, and what a bad one does."""
+
+    def test_bad_lists_are_refused(self):
+        self.refused("site 12\n", "sites.deny:1: the key of a site is 16 digits")
+        self.refused("# fine\n\nsite 0123456789abcdef nonsense\n", "sites.deny:3: no such rewrite")
+        self.refused("function main\n", "sites.deny:1: expected: site KEY")
+        result = self.run_fixed("zero", "--deny", "/nowhere/list")
+        self.assertEqual((result.returncode, "No such file" in result.stderr), (125, True))
+
+    def test_by_file(self):
+        with open(self.deny, "w") as file:
+            file.write("file bisect-zero pinned # all of it\n")
+        self.assertEqual(self.run_fixed("zero", "--deny", self.deny).returncode, 0)
+        with open(self.deny, "w") as file:
+            file.write("file sect-zero\nfile bisect-zero frees\n")
+        self.assertEqual(self.run_fixed("zero", "--deny", self.deny).returncode, 7)
+
+    def test_a_bad_list_turns_the_rewrites_off(self):
+        """In a program that is started by hand nobody could refuse it."""
+        with open(self.deny, "w") as file:
+            file.write("nonsense\n")
+        for path in (self.deny, "/nowhere/list"):
+            done = subprocess.run([os.path.join(PROGRAMS, "bisect-zero")], timeout=60, capture_output=True, text=True, env={
+                **self.environment, "LD_PRELOAD": os.environ["SLIPSTREAM_LIBRARY"], "LD_LIBRARY_PATH": SIMCUDA,
+                "SLIPSTREAM_MODE": "fix", "SLIPSTREAM_DENY": path})
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+
+if __name__ == "__main__":
+    unittest.main()
