@@ -24,12 +24,15 @@ enum config_relax {
 	CONFIG_RELAX_ORDER = 1 << 2
 };
 
+enum config_zero { CONFIG_ZERO_OFF = 1 << 0, CONFIG_ZERO_FULL = 1 << 1 };
+
 enum config_level { CONFIG_TRACE_WAITS, CONFIG_TRACE_FULL };
 
 struct config {
 	enum config_mode mode;
 	uint32_t fix;            /* enum config_fix; of mode fix only */
 	uint32_t relax;          /* enum config_relax */
+	uint32_t zero;           /* enum config_zero: what a recycled block of pinned memory holds */
 	const char *out;         /* folder for record files; NULL: none */
 	bool attribute;          /* query candidates before calls that can block */
 	bool python;             /* take Python frames */

@@ -27,6 +27,7 @@
 #include "emit/emit.h"
 #include "entry/operands.h"
 #include "rewrite/rewrite.h"
+#include "rewrite/short.h"
 #include "state/launch.h"
 #include "state/state.h"
 #include "sync/sync.h"

@@ -81,8 +81,10 @@ static void thread_exit(void *data)
 	state_launch_forget();
 	if (!mine) /* a block in a file of our parent, if any */
 		return;
-	if (thread->hold == 0)
+	if (thread->hold == 0) {
 		state_thread_exit();
+		short_thread_exit();
+	}
 	if (counters)
 		emit_counters_give_back(counters);
 }

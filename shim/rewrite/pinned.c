@@ -10,23 +10,56 @@
  *
  * What a recycled block holds is what its last user left; the driver's fresh memory is in practice zero, but nothing promises it.
  */
+#include <stddef.h>
+#include <string.h>
+
 #include "call.h"
 #include "catalogue/catalogue.h"
 #include "clock.h"
 #include "config.h"
 #include "driver/driver.h"
 #include "emit/emit.h"
+#include "pool/magazine.h"
 #include "rewrite/deny.h"
 #include "rewrite/internal.h"
+#include "rewrite/pinned.h"
 #include "rewrite/rewrite.h"
+#include "rewrite/short.h"
 #include "state/proof.h"
 #include "state/state.h"
 
-/* Not write-combined memory: its device address is another one, under which a block would not be found. */
-#define KNOWN_FLAGS (CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | REWRITE_ALLOC_HOST)
-
-static CUresult driver_alloc(void **ret_address, size_t bytes, unsigned int flags)
+void pinned_list_range(uint64_t address, uint64_t bytes)
 {
+	struct call call;
+
+	memset(&call, 0, offsetof(struct call, pending));
+	call.function = FUNCTION_cuMemHostAlloc;
+	state_allocated(&call, MEMORY_PINNED, address, bytes);
+}
+
+void pinned_unlist_range(uint64_t address)
+{
+	struct call call;
+
+	memset(&call, 0, offsetof(struct call, pending));
+	call.function = FUNCTION_cuMemFreeHost;
+	state_freeing(&call, address);
+}
+
+void pinned_drop(bool (*lives)(uint64_t context))
+{
+	struct pool_block *list = pool_drop(lives), *block;
+
+	for (block = list; block; block = block->next)
+		if (block->listed && pool_kind(block->flags) == POOL_PINNED)
+			pinned_unlist_range(block->address);
+	pool_spare(list);
+}
+
+/* `flags` of a key. */
+static CUresult driver_alloc(void **ret_address, size_t bytes, uint32_t flags)
+{
+	flags &= ~(POOL_NODE_MAX << POOL_NODE_SHIFT);
 	return flags & REWRITE_ALLOC_HOST ? driver.cuMemAllocHost_v2(ret_address, bytes)
 					  : driver.cuMemHostAlloc(ret_address, bytes, flags);
 }
@@ -38,6 +71,9 @@ static void free_list(struct pool_block *list)
 
 	for (block = list; block; block = block->next) {
 		COUNT(real_frees, 1);
+		/* Before: the address may become anybody's memory at once. */
+		if (block->listed)
+			pinned_unlist_range(block->address);
 		if (driver.cuMemFreeHost((void *)(uintptr_t)block->address) != CUDA_SUCCESS)
 			emit_note(NOTE_REWRITE, "the driver did not take a block back");
 	}
@@ -46,7 +82,7 @@ static void free_list(struct pool_block *list)
 
 /* The driver has the last word: without a block of ours it is asked with the program's own arguments. */
 static bool allocate(struct call *call, uint64_t context, CUresult *ret_result, void **ret_address,
-		     size_t bytes, unsigned int flags)
+		     size_t bytes, uint32_t flags)
 {
 	uint64_t size = pool_size(POOL_PINNED, bytes);
 	struct pool_block *list;
@@ -73,16 +109,34 @@ static bool allocate(struct call *call, uint64_t context, CUresult *ret_result, 
 	return true;
 }
 
+/* A block of the key, from wherever one is held; 0: none. The driver takes a thousand times as long as all of this. */
+static uint64_t take(uint64_t context, uint32_t flags, uint64_t bytes)
+{
+	uint64_t address;
+	bool parked;
+
+	address = pool_take(context, flags, bytes, &parked);
+	if (!address && pool_collect(context, flags, bytes))
+		address = pool_take(context, flags, bytes, &parked);
+	if (address || !parked)
+		return address;
+	proof_advance(context);
+	address = pool_take(context, flags, bytes, &parked);
+	if (!address)
+		COUNT(unproven, 1);
+	return address;
+}
+
 bool rewrite_host_alloc(struct call *call, CUresult *ret_result, void **ret_address, size_t bytes,
 			unsigned int flags)
 {
 	uint64_t context = state_context_id(call->context);
 	const char *objection = state_objection();
 	uint64_t address;
-	bool parked, done;
+	bool done;
 
 	if (!(config.fix & CONFIG_FIX_PINNED) || !ret_address || !bytes || !context ||
-	    flags & ~KNOWN_FLAGS)
+	    flags & ~PINNED_FLAGS)
 		return false;
 	if (!objection && !pool_size(POOL_PINNED, bytes))
 		objection = "larger than the pool may hold";
@@ -92,16 +146,14 @@ bool rewrite_host_alloc(struct call *call, CUresult *ret_result, void **ret_addr
 		emit_note(NOTE_REWRITE, objection);
 		return false;
 	}
-	address = pool_take(context, flags, bytes, &parked);
-	if (!address && parked) {
-		proof_advance(context);
-		address = pool_take(context, flags, bytes, &parked);
-		if (!address)
-			COUNT(unproven, 1);
-	}
+	short_begin();
+	flags |= pinned_node();
+	address = take(context, flags, bytes);
 	if (address) {
 		COUNT(hits, 1);
 		call->flags |= CALL_REWRITTEN;
+		pinned_clear(address, bytes);
+		short_fill(context, flags, bytes);
 		*ret_address = (void *)(uintptr_t)address;
 		*ret_result = CUDA_SUCCESS;
 		done = true;
@@ -174,6 +226,7 @@ bool rewrite_host_free(struct call *call, CUresult *ret_result, void *address)
 	struct pool_block block;
 	struct pool_bytes bytes;
 	const char *why;
+	bool ready;
 
 	switch (pool_look((uintptr_t)address, &block)) {
 	case POOL_NOT_OURS:
@@ -188,7 +241,14 @@ bool rewrite_host_free(struct call *call, CUresult *ret_result, void *address)
 		return true;
 	}
 	why = free_objection(call, &block, CONFIG_FIX_PINNED);
-	if (!why && pool_park((uintptr_t)address, block.context, state_is_idle())) {
+	ready = !why && state_is_idle();
+	if (ready && short_keep(&block)) {
+		COUNT(waits_avoided, call->pending_count != 0);
+		call->flags |= CALL_REWRITTEN;
+		*ret_result = CUDA_SUCCESS;
+		return true;
+	}
+	if (!why && pool_park((uintptr_t)address, block.context, ready)) {
 		COUNT(parked, 1);
 		if (config.relax & CONFIG_STRICT_FREE) {
 			COUNT(waits_made, call->pending_count != 0);

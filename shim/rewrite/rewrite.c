@@ -12,6 +12,7 @@
 #include "rewrite/deny.h"
 #include "rewrite/frees.h"
 #include "rewrite/internal.h"
+#include "rewrite/pinned.h"
 #include "rewrite/stage.h"
 #include "rewrite/staging.h"
 #include "state/proof.h"
@@ -35,6 +36,7 @@ void rewrite_start(void)
 		emit_note(NOTE_REWRITE, why);
 		return;
 	}
+	node_start();
 	pool_start(POOL_PINNED, pool_default_limit());
 	counts_start();
 	staging_start();
@@ -51,7 +53,7 @@ void rewrite_export_table(bool known)
 bool rewrite_context_ending(struct call *call, CUresult *ret_result)
 {
 	/* State has let go of it already; its memory goes with it. Should it not end, what was held stays with the driver. */
-	pool_drop(state_context_lives);
+	pinned_drop(state_context_lives);
 	proof_drop(state_context_lives);
 	held_drop(state_context_lives);
 	stage_drop(state_context_lives);

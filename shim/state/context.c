@@ -133,6 +133,16 @@ static bool ask(CUcontext handle, uint64_t *ret_key, bool *ret_is_handle)
 	return handle != NULL;
 }
 
+uint64_t state_current_context(void)
+{
+	unsigned long long id = 0;
+
+	/* Without ids what a handle stands for changes (own_ids): that is the long way's business. */
+	if (!driver.cuCtxGetId || driver.cuCtxGetId(NULL, &id) != CUDA_SUCCESS)
+		return 0;
+	return id;
+}
+
 struct state_context *context_current(void)
 {
 	struct state_thread *thread = &state_thread;

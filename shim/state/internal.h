@@ -229,6 +229,8 @@ void pending_end_out(void);
 void pending_clear(void);
 /* state_unfinished() */
 bool pending_unfinished(struct state_mark *ret_marks, uint32_t most, uint32_t *ret_count);
+/* The same for "is there none?", in constant time: false also where more would have to be looked at. */
+bool pending_is_none(void);
 extern struct lock attribute_lock;
 
 /* event.c */

@@ -20,6 +20,9 @@ import prototypes as prototypes_module  # noqa: E402
 # Written by hand in shim/entry/special.c.
 SPECIAL = {"cuInit", "cuDriverGetVersion", "cuGetProcAddress", "cuGetProcAddress_v2", "cuGetExportTable"}
 
+# Rewrites with a short way.
+SHORT_REWRITES = ("host_alloc", "host_free")
+
 NAME_SLOTS = 2048
 # What else the library exports: the hooks, and what the public header asks for.
 OWN_EXPORTS = ("dlmopen", "dlopen", "dlsym", "slipstream_allow_begin", "slipstream_allow_end", "slipstream_region_begin",
@@ -312,7 +315,7 @@ def wrapper(export):
         return "\n".join(lines)
     again_ = ", again_" if row.retry != "none" else ""
     lines += [f"\t{pointer};", "\tstruct call call;", "\tCUresult result_;", f"\tbool rooms_{again_};", "",
-              f"\trooms_ = entry_count({number});", f"\treal_ = ENTRY_DRIVER({name});",
+              f"\trooms_ = entry_count({number});", *short_rewrite(export), f"\treal_ = ENTRY_DRIVER({name});",
               "\tif (entry_unlikely(!real_))", f"\t\treturn entry_missing({number});",
               *passes(export, arguments)]
     lines += begin(export, "\t") + ["\tentry_rooms_enter();", "\tstate_before(&call);"]
@@ -320,7 +323,8 @@ def wrapper(export):
     ask = ["entry_rooms_leave();", "call.entered = clock_ticks();", f"result_ = real_({arguments});", *again(export),
            "call.left = clock_ticks();", "entry_rooms_enter();"]
     if row.rewrite:
-        # A rewrite reads the clock around what it asks of the driver itself.
+        # A rewrite reads the clock around what it asks of the driver itself. What it waited for before it gave up belongs to the call.
+        ask[1] = "if (!call.entered)\n\t\t\tcall.entered = clock_ticks();"
         lines += [f"\tif (!entry_unlikely(rewrite_active()) || !{row.rewrite[0].c_rewrite()}) {{",
                   *["\t\t" + line for line in ask], "\t}"]
     else:
@@ -328,6 +332,16 @@ def wrapper(export):
     lines.append("\tsync_after(&call, result_);")
     lines += end(export)
     return "\n".join(lines)
+
+
+def short_rewrite(export):
+    """What a rewrite can do at once, without a struct call (shim/rewrite/short.h)."""
+    hook = export.row.rewrite[0] if export.row.rewrite else None
+    if not hook or hook.name not in SHORT_REWRITES:
+        return []
+    return ["\tif (entry_likely(rooms_) && short_magazine) {", "\t\tentry_rooms_enter();",
+            f"\t\trooms_ = !short_{hook.name}({', '.join(hook.arguments)});", "\t\tentry_rooms_leave();",
+            "\t\tif (!rooms_)", "\t\t\treturn CUDA_SUCCESS;", "\t}"]
 
 
 def again(export):

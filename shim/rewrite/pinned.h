@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Pinned, internal: what the short way and the long way of pinned memory share. Any thread, in the rooms, no lock held.
+ */
+#ifndef SLIPSTREAM_REWRITE_PINNED_H
+#define SLIPSTREAM_REWRITE_PINNED_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cuda.h>
+
+#include "config.h"
+#include "pool/pool.h"
+#include "rewrite/rewrite.h"
+
+/* Not write-combined memory: its device address is another one, under which a block would not be found. */
+#define PINNED_FLAGS (CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | REWRITE_ALLOC_HOST)
+
+/* node.c: the node of memory that this thread's new pinned memory lies on, as bits of a key. Cheap: asked anew once in a while. */
+extern bool node_many; /* written by node_start(), before any rewrite */
+void node_start(void);
+uint32_t node_ask(void);
+
+static inline uint32_t pinned_node(void)
+{
+	return __builtin_expect(node_many, 0) ? node_ask() << POOL_NODE_SHIFT : 0;
+}
+
+/* state's table of memory has the range from now on; or not any more, since the driver is about to free it. */
+void pinned_list_range(uint64_t address, uint64_t bytes);
+void pinned_unlist_range(uint64_t address);
+
+/* Contexts ended: what the pool has of them is gone, of every kind. */
+void pinned_drop(bool (*lives)(uint64_t context));
+
+/* SLIPSTREAM_ZERO: what its last user left in a recycled block is gone. */
+static inline void pinned_clear(uint64_t address, uint64_t bytes)
+{
+	if (__builtin_expect(config.zero == CONFIG_ZERO_FULL, 0))
+		memset((void *)(uintptr_t)address, 0, bytes);
+}
+
+#endif

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Short (short.h). Called by the generated wrappers, by pinned.c and at a thread's exit. Relies on pool/magazine.h.
+ */
+#include "rewrite/short.h"
+
+#include <string.h>
+
+#include "call.h"
+#include "catalogue/catalogue.h"
+#include "config.h"
+#include "emit/emit.h"
+#include "pool/magazine.h"
+#include "rewrite/internal.h"
+#include "rewrite/pinned.h"
+#include "state/proof.h"
+#include "state/state.h"
+
+/* Records of two threads must not share a cache line. */
+#define RECORD_SIZE 256
+
+__thread struct pool_magazine *short_magazine;
+
+bool short_host_alloc(void **ret_address, size_t bytes, unsigned int flags)
+{
+	struct pool_block *block;
+	uint64_t context;
+
+	if (!ret_address || flags & ~PINNED_FLAGS || state_objection())
+		return false;
+	context = state_current_context();
+	if (!context)
+		return false;
+	block = pool_magazine_take(short_magazine, context, flags | pinned_node(), bytes);
+	if (!block)
+		return false;
+	/* It was freed the long way, or by who had asked for less. */
+	if (__builtin_expect(block->listed < bytes, 0)) {
+		pinned_list_range(block->address, block->size);
+		__atomic_store_n(&block->listed, block->size, __ATOMIC_RELAXED);
+	}
+	pinned_clear(block->address, bytes);
+	*ret_address = (void *)(uintptr_t)block->address;
+	return true;
+}
+
+bool short_host_free(void *address)
+{
+	struct pool_block *block = pool_find_unlocked((uintptr_t)address);
+	uint64_t context;
+
+	if (!block)
+		return false;
+	context = state_current_context();
+	/* Before the block can be anybody's: what was submitted until now is what may use it. */
+	if (!context || !state_is_idle_at_a_glance())
+		return false;
+	return pool_magazine_keep(short_magazine, block, (uintptr_t)address, context);
+}
+
+/* Under LOCK_POOL. */
+static struct record_rewrite *new_record(void)
+{
+	struct record_rewrite *record = emit_reserve(RECORD_SIZE);
+
+	if (!record)
+		return NULL;
+	record->name = emit_string("pinned", 6);
+	emit_publish(record, RECORD_REWRITE);
+	return record;
+}
+
+void short_begin(void)
+{
+	/* strict-free waits like the driver; a deny list wants each call's stack; a full trace each call. */
+	if (short_magazine || config.relax & CONFIG_STRICT_FREE || config.deny ||
+	    emit_traces_full())
+		return;
+	short_magazine = pool_magazine_begin(new_record);
+}
+
+void short_fill(uint64_t context, uint32_t flags, uint64_t bytes)
+{
+	if (short_magazine)
+		pool_magazine_fill(short_magazine, context, flags, bytes);
+}
+
+bool short_keep(const struct pool_block *given)
+{
+	struct pool_block *block;
+
+	if (!short_magazine)
+		return false;
+	pool_magazine_prepare(short_magazine, given->context, given->flags, given->size);
+	block = pool_find_unlocked(given->address);
+	if (!block)
+		return false;
+	__atomic_store_n(&block->listed, 0, __ATOMIC_RELAXED);
+	return pool_magazine_keep(short_magazine, block, given->address, given->context);
+}
+
+void short_thread_exit(void)
+{
+	struct pool_magazine *magazine = short_magazine;
+
+	short_magazine = NULL;
+	if (magazine)
+		pool_magazine_end(magazine);
+}
