@@ -9,7 +9,7 @@
 
 #include "fake_provider.h"
 
-struct fake_provider fake_provider;
+struct fake_provider fake_provider = {.state = 1};
 
 static bool is_enabled(enum trace_event event)
 {
@@ -58,9 +58,7 @@ static bool is_enabled(enum trace_event event)
 	}
 EVENTS(FUNCTIONS)
 
-static const int ask = 1; /* the functions decide, as the test has set them */
-
-#define ROW(name, NAME) [TRACE_##NAME] = {&ask, name##_is_enabled, emit_##name},
+#define ROW(name, NAME) [TRACE_##NAME] = {&fake_provider.state, name##_is_enabled, emit_##name},
 static const struct trace_emitter emitters[TRACE_EVENT_COUNT] = {EVENTS(ROW)};
 
 static uint32_t process(void)

@@ -10,6 +10,7 @@ struct fake_provider {
 	void (*take)(enum trace_event event, const void *payload);
 	uint32_t process; /* that the tracer works for; 0: whichever asks */
 	void (*end)(void);
+	int state; /* of all events; not 0: ask is_enabled() */
 };
 
 /* In the library: the test finds it by dlsym(). */

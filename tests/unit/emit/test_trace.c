@@ -174,8 +174,10 @@ static int begin(void **state)
 	config.lttng = libraries[0];
 	config.level = CONFIG_TRACE_FULL;
 	config.dump_over_ns = OVER_NS;
-	if (fake)
+	if (fake) {
 		fake->process = 0;
+		fake->state = 1;
+	}
 	assert_true(emit_open());
 	emit_trace_start(allocations);
 	if (!fake) {
@@ -317,6 +319,31 @@ static void test_sessions_come_and_go(void **state)
 	taken_count = 0;
 	wait_for(1, 1, 0);
 	assert_int_equal(taken_count, 1);
+}
+
+/* Waits ask one word. The end of a session is noticed by the next wait, which nobody records. */
+static void test_end_is_noticed(void **state)
+{
+	unsigned int before;
+
+	(void)state;
+	wait_for(1, 1, 0);
+	assert_true(trace_wants_waits());
+	records_everything = false;
+	fake->state = 0;
+	assert_true(trace_wants_waits());
+	wait_for(1, 1, 0);
+	assert_false(trace_wants_waits());
+	before = __atomic_load_n(&asked, __ATOMIC_RELAXED);
+	for (int i = 0; i < 100; i++)
+		wait_for(1, 1, 0);
+	assert_int_equal(__atomic_load_n(&asked, __ATOMIC_RELAXED), before);
+	records_everything = true;
+	fake->state = 1;
+	assert_true(trace_wants_waits());
+	taken_count = 0;
+	wait_for(1, 1, 0);
+	assert_int_equal(nth(TRACE_DUMP_BEGIN, 0)->dump_begin.reason, TRACE_DUMP_FIRST);
 }
 
 /* Dumps that take long are made seldom. */
@@ -839,7 +866,7 @@ static int unseen_child(void)
 {
 	emit_forked();
 	taken_count = 0;
-	if (trace_is_loaded() || !emit_open() || emit_traces_full())
+	if (trace_is_loaded() || trace_wants_waits() || !emit_open() || emit_traces_full())
 		return 1;
 	wait_for(1, 1, 0);
 	fake->end();
@@ -924,6 +951,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test_setup(test_first_event, begin),
 		cmocka_unit_test_setup(test_sets, begin),
 		cmocka_unit_test_setup(test_sessions_come_and_go, begin),
+		cmocka_unit_test_setup(test_end_is_noticed, begin),
 		cmocka_unit_test_setup(test_asked, begin),
 		cmocka_unit_test_setup(test_asked_for_nothing, begin),
 		cmocka_unit_test_setup(test_blocked_long, begin),
