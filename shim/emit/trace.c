@@ -315,6 +315,19 @@ static inline void prepare(uint64_t now_ns)
 		send_definitions(now_ns);
 }
 
+/*
+ * An event was not recorded: is the session over? Where definitions are not recorded either, nobody can
+ * tell it from one that leaves this event out, which costs its others a look.
+ */
+static void look_for_end(const struct trace_emitter *emitters)
+{
+	int recording = __atomic_load_n(&trace_recording, __ATOMIC_RELAXED);
+
+	if (recording == RECORDING_BARE ||
+	    (recording == RECORDING_DUMPED && !emitters[TRACE_DUMP_BEGIN].is_enabled()))
+		__atomic_store_n(&trace_recording, RECORDING_NOTHING, __ATOMIC_RELAXED);
+}
+
 /* The emitter of an event that a session records; NULL: none does. */
 static inline const struct trace_emitter *emitter_of(enum trace_event event)
 {
@@ -326,9 +339,7 @@ static inline const struct trace_emitter *emitter_of(enum trace_event event)
 	if (__atomic_load_n(emitters[event].state, __ATOMIC_RELAXED) &&
 	    __builtin_expect(emitters[event].is_enabled(), 1))
 		return &emitters[event];
-	if (__atomic_load_n(&trace_recording, __ATOMIC_RELAXED) == RECORDING_DUMPED &&
-	    !emitters[TRACE_DUMP_BEGIN].is_enabled())
-		__atomic_store_n(&trace_recording, RECORDING_NOTHING, __ATOMIC_RELAXED);
+	look_for_end(emitters);
 	return NULL;
 }
 

@@ -346,6 +346,19 @@ static void test_end_is_noticed(void **state)
 	assert_int_equal(nth(TRACE_DUMP_BEGIN, 0)->dump_begin.reason, TRACE_DUMP_FIRST);
 }
 
+/* The same where it recorded no definitions. */
+static void test_end_of_waits_alone_is_noticed(void **state)
+{
+	(void)state;
+	records_definitions = false;
+	wait_for(1, 1, 0);
+	assert_int_equal(taken_count, 1);
+	records_everything = false;
+	fake->state = 0;
+	wait_for(1, 1, 0);
+	assert_false(trace_wants_waits());
+}
+
 /* Dumps that take long are made seldom. */
 static void test_slow_dumps(void **state)
 {
@@ -952,6 +965,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test_setup(test_sets, begin),
 		cmocka_unit_test_setup(test_sessions_come_and_go, begin),
 		cmocka_unit_test_setup(test_end_is_noticed, begin),
+		cmocka_unit_test_setup(test_end_of_waits_alone_is_noticed, begin),
 		cmocka_unit_test_setup(test_asked, begin),
 		cmocka_unit_test_setup(test_asked_for_nothing, begin),
 		cmocka_unit_test_setup(test_blocked_long, begin),
