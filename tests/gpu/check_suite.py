@@ -15,7 +15,7 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
-from machine import built_from  # noqa: E402
+from machine import built_from, what_ran  # noqa: E402
 from program_checks import CHECKS, marked_line  # noqa: E402
 
 SCRIPT = os.path.join(HERE, "pytorch_mix.py")
@@ -108,6 +108,11 @@ def check_commit():
         with open(os.path.join(folder, "commit"), "w", encoding="utf-8") as file:
             file.write("0123456789ab and changes\n")
         assert built_from(folder) == "0123456789ab and changes"
+        # trace.py tells it before anything else, and whatif.py the same way.
+        assert ", commit 0123456789ab and changes, libslipstream.so sha256 unknown; " in what_ran(folder)
+        done = subprocess.run([sys.executable, os.path.join(HERE, "trace.py"), "--build", folder, "--out", folder, "--pairs", "1", "--steps", "10"],
+                              capture_output=True, text=True, check=False)
+        assert done.stdout.startswith("ran   ") and "commit 0123456789ab and changes" in done.stdout.splitlines()[0], done
 
 
 def check_run(build):

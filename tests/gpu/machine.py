@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the GPU suite ran on: machine, driver and versions of everything that took part; used by run_all.py."""
+"""What the GPU suite ran on: machine, driver and versions of everything that took part; used by run_all.py, and as a line by trace.py and whatif.py."""
 import datetime
 import hashlib
 import importlib.metadata
@@ -75,3 +75,10 @@ def machine(build):
         # Of the very file that was preloaded: two builds of one commit can differ.
         "library": hash_of(os.path.join(build, "shim", "libslipstream.so")),
     }
+
+
+def what_ran(build):
+    """One line for RESULTS.md: when, what and where."""
+    what = machine(build)
+    return (f"ran   {what['date']}: {what['slipstream'] or 'slipstream'}, commit {what['commit'] or 'unknown'}, libslipstream.so sha256 "
+            f"{what['library'] or 'unknown'}; {what['gpu'] or 'no GPU'}, driver {what['driver'] or 'unknown'}")

@@ -4,7 +4,7 @@
 
     trace.py --build DIR --out DIR [--pairs N] [--steps N] [--limit PERCENT]
 
-LTTng's programs are found by PATH. Prints `ok`, `FAIL` or `skip` lines and a table row for RESULTS.md. The claims: the same output; a median step costs
+LTTng's programs are found by PATH. Prints what ran, `ok`, `FAIL` or `skip` lines and a table row for RESULTS.md. The claims: the same output; a median step costs
 at most --limit percent more (default 1); no event lost; the report names the Python lines that wait; its counts are those of the record files.
 """
 import argparse
@@ -15,6 +15,8 @@ import statistics
 import subprocess
 import sys
 import time
+
+from machine import what_ran
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PROGRAM = os.path.join(HERE, "pytorch_train.py")
@@ -84,6 +86,7 @@ def main():
     options = parser.parse_args()
     build, out = os.path.abspath(options.build), os.path.abspath(options.out)
     os.makedirs(out, exist_ok=True)
+    print(what_ran(build), flush=True)
     if subprocess.run([sys.executable, "-c", "import torch; torch.cuda.init()"], capture_output=True, check=False).returncode:
         print("skip  training: no PyTorch with a GPU here")
         return 77

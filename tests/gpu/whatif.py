@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""What-if on a real driver: the twins of tests/analysis/whatif/twins.c, naive traced, fixed, compared (twins.py beside it). One line a twin.
+"""What-if on a real driver: the twins of tests/analysis/whatif/twins.c, naive traced, fixed, compared (twins.py beside it). One line of what ran, and one a twin.
 
     whatif.py --build DIR [--out DIR] [--rounds N] [--kernel US] [--host US] [--pairs N] [NAME...]
 
@@ -14,6 +14,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(HERE, "..", "analysis", "whatif"))
 import twins  # noqa: E402
+from machine import what_ran  # noqa: E402
 
 
 def main():
@@ -28,6 +29,7 @@ def main():
     parser.add_argument("names", nargs="*", default=["free", "pageable", "context"])
     options = parser.parse_args()
     build = os.path.abspath(options.build)
+    print(what_ran(build), flush=True)
     arguments = ["--tool", os.path.join(build, "tools", "slipstream"), "--twins", os.path.join(build, "tests", "analysis", "whatif", "whatif-twins")]
     if options.driver:
         arguments += ["--driver", options.driver]
