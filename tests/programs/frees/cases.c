@@ -1,0 +1,894 @@
+// SPDX-License-Identifier: MIT
+/*
+ * One rule of reused device memory at a time: `cases NAME`, run by run.py in mode fix on the simulated driver. A gate kernel holds a stream
+ * until the host opens it, so what is in flight at a free is no matter of luck. Exit status 0: the rule holds; 1: it does not, and stderr
+ * says what is not so. A rule that is broken may also hang; run.py has a time limit. What only the records can tell, run.py looks at.
+ */
+#include <cuda.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../../simcuda/kernels.h"
+
+#define BYTES 5000
+
+CUresult cuCtxCreate_v2(CUcontext *, unsigned int, CUdevice);
+
+static int failures;
+
+#define EXPECT(condition)                                                                          \
+	do {                                                                                       \
+		if (!(condition)) {                                                                \
+			fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);    \
+			failures++;                                                                \
+		}                                                                                  \
+	} while (0)
+
+#define OK(call)                                                                                   \
+	do {                                                                                       \
+		CUresult status_ = (call);                                                         \
+		if (status_ != CUDA_SUCCESS) {                                                     \
+			fprintf(stderr, "%s:%d: %s: %d\n", __FILE__, __LINE__, #call,              \
+				(int)status_);                                                     \
+			exit(1);                                                                   \
+		}                                                                                  \
+	} while (0)
+
+static CUcontext context;
+static CUfunction gate, spin, copy;
+static volatile uint32_t *flag; /* of the gate; never freed */
+static CUdeviceptr slot;        /* of another size than the blocks */
+
+static void load(void)
+{
+	CUmodule module;
+	uint64_t ns = 0, bytes = 0;
+	void *parameters[] = {&ns}, *flags[] = {&flag}, *copies[] = {&flag, &flag, &bytes};
+
+	OK(cuModuleLoadData(&module, simcuda_ptx));
+	OK(cuModuleGetFunction(&gate, module, "gate"));
+	OK(cuModuleGetFunction(&spin, module, "spin"));
+	OK(cuModuleGetFunction(&copy, module, "copy"));
+	/* Their first launches wait for the context. */
+	OK(cuLaunchKernel(spin, 1, 1, 1, 1, 1, 1, 0, NULL, parameters, NULL));
+	OK(cuLaunchKernel(copy, 1, 1, 1, 1, 1, 1, 0, NULL, copies, NULL));
+	*flag = 1;
+	OK(cuLaunchKernel(gate, 1, 1, 1, 1, 1, 1, 0, NULL, flags, NULL));
+	OK(cuCtxSynchronize());
+	*flag = 0;
+}
+
+static void close_gate(CUstream stream)
+{
+	void *parameters[] = {&flag};
+
+	*flag = 0;
+	OK(cuLaunchKernel(gate, 1, 1, 1, 1, 1, 1, 0, stream, parameters, NULL));
+}
+
+static void run_spin(CUstream stream, uint64_t ns)
+{
+	void *parameters[] = {&ns};
+
+	OK(cuLaunchKernel(spin, 1, 1, 1, 1, 1, 1, 0, stream, parameters, NULL));
+}
+
+static CUstream new_stream(unsigned int flags)
+{
+	CUstream stream;
+
+	OK(cuStreamCreate(&stream, flags));
+	return stream;
+}
+
+static CUstream filler; /* nothing of the tests' work is on it */
+
+/* Filled past the streams that are held. */
+static void paint(CUdeviceptr block, unsigned char value)
+{
+	OK(cuMemsetD8Async(block, value, BYTES, filler));
+	OK(cuStreamSynchronize(filler));
+}
+
+static CUdeviceptr allocate(unsigned char value)
+{
+	CUdeviceptr block;
+
+	OK(cuMemAlloc(&block, BYTES));
+	paint(block, value);
+	return block;
+}
+
+static bool holds(CUdeviceptr block, unsigned char value)
+{
+	unsigned char bytes[BYTES];
+
+	OK(cuMemcpyDtoHAsync(bytes, block, BYTES, filler));
+	OK(cuStreamSynchronize(filler));
+	for (int i = 0; i < BYTES; i++)
+		if (bytes[i] != value)
+			return false;
+	return true;
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+static bool is_used_again(CUdeviceptr block)
+{
+	return allocate(3) == block;
+}
+
+static void read_block(CUdeviceptr block, CUstream stream)
+{
+	OK(cuMemcpyDtoDAsync(slot, block, BYTES, stream));
+}
+
+/* A copy out of a block waits behind the gate; the block is freed; the next one must be another, and the copy right. */
+static CUdeviceptr free_behind_gate(CUstream stream)
+{
+	CUdeviceptr block = allocate(1);
+
+	close_gate(stream);
+	read_block(block, stream);
+	OK(cuMemFree(block));
+	for (int i = 0; i < 3; i++)
+		EXPECT(allocate(2) != block);
+	return block;
+}
+
+static void in_flight(void)
+{
+	CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
+	CUdeviceptr block = free_behind_gate(stream);
+
+	*flag = 1;
+	OK(cuStreamSynchronize(stream));
+	EXPECT(holds(slot, 1));
+	EXPECT(is_used_again(block));
+}
+
+/* A kernel has the address among its parameters, where nobody sees it; and it writes. */
+static void kernel(void)
+{
+	CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
+	CUdeviceptr block = allocate(1), other;
+	uint64_t bytes = BYTES;
+	void *parameters[] = {&block, &slot, &bytes};
+
+	paint(slot, 9);
+	close_gate(stream);
+	OK(cuLaunchKernel(copy, 1, 1, 1, 1, 1, 1, 0, stream, parameters, NULL));
+	OK(cuMemFree(block));
+	other = allocate(2);
+	EXPECT(other != block);
+	*flag = 1;
+	OK(cuStreamSynchronize(stream));
+	EXPECT(holds(other, 2));
+	EXPECT(is_used_again(block));
+}
+
+/* Nothing that the program waits for: an event of ours, or a query, must tell. */
+static void asked(void)
+{
+	CUstream stream = new_stream(CU_STREAM_DEFAULT);
+	CUdeviceptr block = free_behind_gate(stream);
+	bool again = false;
+
+	*flag = 1;
+	for (int i = 0; i < 2000 && !again; i++) {
+		/* The stream itself is never done. */
+		run_spin(stream, 20000000);
+		again = is_used_again(block);
+		usleep(1000);
+	}
+	EXPECT(again);
+}
+
+/* A stream of another device's context reads the block. */
+static void other_context(void)
+{
+	CUcontext second;
+	CUstream stream;
+	CUdeviceptr block;
+
+	OK(cuDevicePrimaryCtxRetain(&second, 1));
+	OK(cuCtxSetCurrent(second));
+	load();
+	stream = new_stream(CU_STREAM_NON_BLOCKING);
+	OK(cuCtxSetCurrent(context));
+	block = allocate(1);
+	OK(cuCtxSetCurrent(second));
+	close_gate(stream);
+	read_block(block, stream);
+	OK(cuCtxSetCurrent(context));
+	OK(cuMemFree(block));
+	for (int i = 0; i < 3; i++)
+		EXPECT(allocate(2) != block);
+	*flag = 1;
+	OK(cuCtxSetCurrent(second));
+	OK(cuCtxSynchronize());
+	OK(cuCtxSetCurrent(context));
+	EXPECT(holds(slot, 1));
+	EXPECT(is_used_again(block));
+}
+
+static void destroyed(void)
+{
+	CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
+	CUdeviceptr block = free_behind_gate(stream);
+
+	OK(cuStreamDestroy(stream));
+	EXPECT(allocate(2) != block);
+	stream = new_stream(CU_STREAM_NON_BLOCKING); /* perhaps the same handle */
+	OK(cuStreamSynchronize(stream));
+	EXPECT(allocate(2) != block);
+	*flag = 1;
+	OK(cuCtxSynchronize());
+	EXPECT(holds(slot, 1));
+	EXPECT(is_used_again(block));
+}
+
+/* A graph that was launched before the free still reads the block. */
+static void graph(void)
+{
+	CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
+	CUdeviceptr block = allocate(1);
+	CUgraphExec exec;
+	CUgraph made;
+
+	OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+	read_block(block, stream);
+	OK(cuStreamEndCapture(stream, &made));
+	OK(cuGraphInstantiate(&exec, made, 0));
+	close_gate(stream);
+	OK(cuGraphLaunch(exec, stream));
+	OK(cuMemFree(block));
+	for (int i = 0; i < 3; i++)
+		EXPECT(allocate(2) != block);
+	*flag = 1;
+	OK(cuStreamSynchronize(stream));
+	EXPECT(holds(slot, 1));
+	EXPECT(is_used_again(block));
+}
+
+static pthread_barrier_t barrier;
+
+static void *capture(void *data)
+{
+	CUstreamCaptureMode mode = *(CUstreamCaptureMode *)data;
+	CUstream stream;
+	CUgraph made;
+	CUresult result;
+
+	OK(cuCtxSetCurrent(context));
+	stream = new_stream(CU_STREAM_NON_BLOCKING);
+	OK(cuStreamBeginCapture(stream, mode));
+	pthread_barrier_wait(&barrier);
+	pthread_barrier_wait(&barrier);
+	result = cuStreamEndCapture(stream, &made);
+	/* What another thread does invalidates a global capture only. */
+	EXPECT(result == (mode == CU_STREAM_CAPTURE_MODE_GLOBAL
+				  ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
+				  : CUDA_SUCCESS));
+	return NULL;
+}
+
+static void capturing(void)
+{
+	CUstreamCaptureMode modes[] = {CU_STREAM_CAPTURE_MODE_GLOBAL,
+				       CU_STREAM_CAPTURE_MODE_THREAD_LOCAL,
+				       CU_STREAM_CAPTURE_MODE_RELAXED};
+	CUdeviceptr block, other;
+	pthread_t thread;
+
+	pthread_barrier_init(&barrier, NULL, 2);
+	for (int i = 0; i < 3; i++) {
+		CUresult wanted = modes[i] == CU_STREAM_CAPTURE_MODE_GLOBAL
+					  ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
+					  : CUDA_SUCCESS;
+
+		block = allocate(1);
+		/* One to serve the allocation below, would it be served. */
+		OK(cuMemFree(allocate(1)));
+		pthread_create(&thread, NULL, capture, &modes[i]);
+		pthread_barrier_wait(&barrier);
+		EXPECT(cuMemAlloc(&other, BYTES) == wanted);
+		EXPECT(cuMemFree(block) == wanted);
+		pthread_barrier_wait(&barrier);
+		pthread_join(thread, NULL);
+	}
+	block = allocate(1);
+	OK(cuMemFree(block));
+	EXPECT(is_used_again(block)); /* no capture is left over */
+}
+
+/* Held blocks of a context that was reset are gone, though its handle comes back. */
+static void reset(void)
+{
+	CUdeviceptr block = allocate(1), next = 0;
+	size_t before, after, total;
+	CUcontext again;
+
+	OK(cuMemGetInfo(&before, &total));
+	OK(cuMemFree(block));
+	OK(cuDevicePrimaryCtxReset(0));
+	OK(cuDevicePrimaryCtxRetain(&again, 0));
+	OK(cuCtxSetCurrent(again));
+	filler = new_stream(CU_STREAM_NON_BLOCKING);
+	OK(cuMemGetInfo(&after, &total));
+	EXPECT(after == total);
+	for (int i = 0; i < 4; i++)
+		next = allocate(2); /* fails where a held one is given out */
+	OK(cuMemFree(next));
+	EXPECT(is_used_again(next));
+}
+
+static void forked(void)
+{
+	CUdeviceptr block = allocate(1), other;
+	int status = -1;
+	pid_t child;
+
+	OK(cuMemFree(block));
+	child = fork();
+	if (child == 0)
+		_exit(cuMemAlloc(&other, BYTES) == CUDA_ERROR_NOT_INITIALIZED &&
+				      cuMemFree(block) == CUDA_ERROR_NOT_INITIALIZED
+			      ? 0
+			      : 1);
+	waitpid(child, &status, 0);
+	EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	EXPECT(is_used_again(block));
+}
+
+static void *churn(void *data)
+{
+	CUdeviceptr blocks[8];
+	bool *stop = data;
+	CUstream stream;
+
+	OK(cuCtxSetCurrent(context));
+	stream = new_stream(CU_STREAM_NON_BLOCKING);
+	while (!__atomic_load_n(stop, __ATOMIC_RELAXED)) {
+		unsigned char bytes[BYTES];
+
+		for (int i = 0; i < 8; i++) {
+			OK(cuMemAlloc(&blocks[i], BYTES));
+			OK(cuMemsetD8Async(blocks[i], (unsigned char)i, BYTES, stream));
+		}
+		for (int i = 0; i < 8; i++) {
+			OK(cuMemcpyDtoHAsync(bytes, blocks[i], BYTES, stream));
+			OK(cuStreamSynchronize(stream));
+			EXPECT(bytes[0] == i && bytes[BYTES - 1] == i);
+			OK(cuMemsetD8Async(blocks[i], 0xff, BYTES, stream)); /* left in flight */
+			OK(cuMemFree(blocks[i]));
+		}
+	}
+	return NULL;
+}
+
+static void threads(void)
+{
+	pthread_t thread[8];
+	bool stop;
+
+	for (int round = 0; round < 3; round++) {
+		stop = false;
+		for (int i = 0; i < 8; i++)
+			pthread_create(&thread[i], NULL, churn, &stop);
+		usleep(100000);
+		__atomic_store_n(&stop, true, __ATOMIC_RELAXED);
+		for (int i = 0; i < 8; i++)
+			pthread_join(thread[i], NULL);
+	}
+}
+
+/* The process ends while others allocate and free. */
+static void ends(void)
+{
+	pthread_t thread;
+	static bool stop;
+
+	for (int i = 0; i < 4; i++)
+		pthread_create(&thread, NULL, churn, &stop);
+	usleep(30000);
+	fflush(NULL);
+	_exit(failures ? 1 : 0);
+}
+
+static void no_context(void)
+{
+	CUdeviceptr block = allocate(1), other;
+
+	OK(cuCtxSetCurrent(NULL));
+	EXPECT(cuMemFree(block) == CUDA_ERROR_INVALID_CONTEXT);
+	EXPECT(cuMemAlloc(&other, BYTES) == CUDA_ERROR_INVALID_CONTEXT);
+	OK(cuCtxSetCurrent(context));
+	EXPECT(holds(block, 1));
+	OK(cuMemFree(block));
+	EXPECT(cuMemFree(block) == CUDA_ERROR_INVALID_VALUE);
+}
+
+/* In another context the driver frees: it is the one to say whether that may be. */
+static void foreign_context(void)
+{
+	CUdeviceptr block = allocate(1);
+	CUcontext second;
+
+	OK(cuDevicePrimaryCtxRetain(&second, 1));
+	OK(cuCtxSetCurrent(second));
+	OK(cuMemFree(block));
+	EXPECT(cuMemFree(block) == CUDA_ERROR_INVALID_VALUE);
+	OK(cuCtxSetCurrent(context));
+	EXPECT(cuMemFree(block) == CUDA_ERROR_INVALID_VALUE);
+}
+
+static void wrong_frees(void)
+{
+	CUdeviceptr block = allocate(1), pitched;
+	unsigned char here[64];
+	void *pinned, *unused;
+	size_t pitch;
+
+	OK(cuMemHostAlloc(&pinned, BYTES, 0));
+	for (int round = 0; round < 2; round++) {
+		EXPECT(cuMemFree(block + 16) == CUDA_ERROR_INVALID_VALUE);
+		EXPECT(cuMemFree(block + BYTES) == CUDA_ERROR_INVALID_VALUE);
+		EXPECT(cuMemFree((uintptr_t)here) == CUDA_ERROR_INVALID_VALUE);
+		EXPECT(cuMemFree((uintptr_t)pinned) == CUDA_ERROR_INVALID_VALUE);
+		EXPECT(cuMemFree(0) == CUDA_SUCCESS);
+		EXPECT(cuMemFreeHost((void *)(uintptr_t)block) == CUDA_ERROR_INVALID_VALUE);
+		if (!round)
+			OK(cuMemFree(block)); /* the second time of a held one */
+		EXPECT(cuMemFree(block) == CUDA_ERROR_INVALID_VALUE);
+		EXPECT(cuMemFreeAsync(block, filler) == CUDA_ERROR_INVALID_VALUE);
+	}
+	OK(cuMemFreeHost(pinned));
+	EXPECT(cuMemFree((uintptr_t)pinned) == CUDA_ERROR_INVALID_VALUE);
+	OK(cuMemHostAlloc(&unused, BYTES, 0));
+	EXPECT(unused == pinned); /* it was not lost */
+	OK(cuMemAllocPitch(&pitched, &pitch, 100, 10, 4));
+	OK(cuMemFree(pitched));
+	EXPECT(cuMemFree(pitched) == CUDA_ERROR_INVALID_VALUE);
+	EXPECT(is_used_again(block));
+}
+
+/* This driver refuses cuMemFreeAsync of such a block: it stays as it is. */
+static void free_async(void)
+{
+	CUdeviceptr block = allocate(1);
+
+	EXPECT(cuMemFreeAsync(block, filler) == CUDA_ERROR_INVALID_VALUE);
+	EXPECT(holds(block, 1));
+	OK(cuMemFree(block));
+	EXPECT(is_used_again(block));
+}
+
+static unsigned long long buffer_id(CUdeviceptr block)
+{
+	unsigned long long id = 0;
+
+	OK(cuPointerGetAttribute(&id, CU_POINTER_ATTRIBUTE_BUFFER_ID, block + 100));
+	return id;
+}
+
+static void buffers(void)
+{
+	CUpointer_attribute attribute = CU_POINTER_ATTRIBUTE_BUFFER_ID;
+	CUdeviceptr block = allocate(1);
+	unsigned long long ids[8];
+	void *value;
+
+	for (int i = 0; i < 8; i++) {
+		ids[i] = buffer_id(block);
+		for (int j = 0; j < i; j++)
+			EXPECT(ids[i] != ids[j]);
+		value = &ids[i];
+		OK(cuPointerGetAttributes(1, &attribute, &value, block));
+		EXPECT(ids[i] == buffer_id(block));
+		OK(cuMemFree(block));
+		EXPECT(is_used_again(block));
+	}
+}
+
+/* What is asked about a live block is as if it had the size that was asked for; a freed one is nothing. */
+static void attributes(void)
+{
+	unsigned int type = 7;
+	CUpointer_attribute attribute = CU_POINTER_ATTRIBUTE_MEMORY_TYPE;
+	CUdeviceptr block, base, start;
+	CUipcMemHandle handle;
+	size_t size, range;
+	void *value = &type;
+
+	for (size_t bytes = 1; bytes < 100000; bytes = bytes * 3 + 1) {
+		OK(cuMemAlloc(&block, bytes));
+		OK(cuMemGetAddressRange(&base, &size, block + bytes - 1));
+		EXPECT(base == block && size == bytes);
+		OK(cuPointerGetAttribute(&range, CU_POINTER_ATTRIBUTE_RANGE_SIZE, block));
+		EXPECT(range == bytes);
+		OK(cuPointerGetAttribute(&start, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+					 block + bytes / 2));
+		EXPECT(start == block);
+		EXPECT(cuMemGetAddressRange(&base, &size, block + bytes) == CUDA_ERROR_NOT_FOUND);
+		OK(cuMemFree(block));
+		EXPECT(cuMemGetAddressRange(&base, &size, block) == CUDA_ERROR_NOT_FOUND);
+		EXPECT(cuMemGetAddressRange(&base, &size, block + bytes / 2) ==
+		       CUDA_ERROR_NOT_FOUND);
+		EXPECT(cuPointerGetAttribute(&range, CU_POINTER_ATTRIBUTE_RANGE_SIZE, block) ==
+		       CUDA_ERROR_INVALID_VALUE);
+		type = 7;
+		OK(cuPointerGetAttributes(1, &attribute, &value, block));
+		EXPECT(type == 0);
+		EXPECT(cuIpcGetMemHandle(&handle, block) == CUDA_ERROR_INVALID_VALUE);
+	}
+}
+
+/* Held memory is free memory. */
+static void info(void)
+{
+	CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
+	size_t before, during, after, total;
+	CUdeviceptr blocks[10];
+	CUcontext second;
+
+	OK(cuMemGetInfo(&before, &total));
+	for (int i = 0; i < 10; i++)
+		OK(cuMemAlloc(&blocks[i], 1 << 20));
+	OK(cuMemGetInfo(&during, &total));
+	EXPECT(before - during == 10 << 20);
+	close_gate(stream);
+	for (int i = 0; i < 10; i++) {
+		OK(cuMemFree(blocks[i]));
+		OK(cuMemGetInfo(&after, &total));
+		EXPECT(after == during + ((size_t)(i + 1) << 20));
+	}
+	/* Another context of the same device sees it as well, one of another device does not. */
+	OK(cuCtxCreate_v2(&second, 0, 0));
+	OK(cuMemGetInfo(&after, &total));
+	EXPECT(after == before);
+	OK(cuCtxDestroy(second));
+	OK(cuDevicePrimaryCtxRetain(&second, 1));
+	OK(cuCtxSetCurrent(second));
+	OK(cuMemGetInfo(&after, &total));
+	EXPECT(after == total);
+	OK(cuCtxSetCurrent(context));
+	*flag = 1;
+	OK(cuStreamSynchronize(stream));
+	for (int i = 0; i < 10; i++)
+		OK(cuMemAlloc(&blocks[i], 1 << 20));
+	OK(cuMemGetInfo(&after, &total));
+	EXPECT(after == during);
+}
+
+static void exported(void)
+{
+	CUdeviceptr block = allocate(1);
+	CUipcMemHandle handle;
+
+	OK(cuIpcGetMemHandle(&handle, block + 100));
+	OK(cuMemFree(block));
+	EXPECT(cuMemFree(block) == CUDA_ERROR_INVALID_VALUE);
+}
+
+static void sync_memops(void)
+{
+	CUdeviceptr block = allocate(1);
+	unsigned int on = 1;
+
+	OK(cuPointerSetAttribute(&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, block));
+	OK(cuMemFree(block));
+	EXPECT(cuMemFree(block) == CUDA_ERROR_INVALID_VALUE);
+}
+
+/* What other allocators made goes to the driver. */
+static void others(void)
+{
+	CUdeviceptr block;
+	size_t pitch;
+
+	OK(cuMemAllocAsync(&block, BYTES, filler));
+	OK(cuStreamSynchronize(filler));
+	OK(cuMemFree(block));
+	OK(cuMemAllocManaged(&block, BYTES, CU_MEM_ATTACH_GLOBAL));
+	OK(cuMemFree(block));
+	OK(cuMemAllocPitch(&block, &pitch, 100, 10, 4));
+	OK(cuMemFree(block));
+}
+
+/* With SLIPSTREAM_RELAX=strict-free. */
+static void strict(void)
+{
+	CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
+	CUdeviceptr block = allocate(1);
+	uint64_t began;
+
+	run_spin(stream, 50000000);
+	began = now_ns();
+	OK(cuMemFree(block));
+	EXPECT(now_ns() - began > 40000000);
+	EXPECT(is_used_again(block));
+}
+
+/* Frees go through without the wait, and no call waits instead. */
+static void relaxed(void)
+{
+	CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
+	CUdeviceptr blocks[200];
+
+	for (int i = 0; i < 200; i++)
+		blocks[i] = allocate(1);
+	close_gate(stream);
+	for (int i = 0; i < 200; i++) {
+		OK(cuMemFree(blocks[i])); /* hangs where one waits */
+		blocks[i] = allocate(2);
+	}
+	*flag = 1;
+	OK(cuCtxSynchronize());
+	for (int i = 0; i < 200; i++)
+		OK(cuMemFree(blocks[i]));
+}
+
+/* Under fault injection: what cannot be had is told, and nothing is used too early. */
+static void faults(void)
+{
+	CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
+	CUdeviceptr blocks[8] = {0}, at;
+	CUresult result;
+
+	for (int round = 0; round < 12; round++) {
+		int i = round % 8;
+
+		if (blocks[i]) {
+			result = cuMemFree(blocks[i]);
+			EXPECT(result == CUDA_SUCCESS || result == CUDA_ERROR_OUT_OF_MEMORY ||
+			       result == CUDA_ERROR_UNKNOWN);
+			if (result != CUDA_SUCCESS)
+				EXPECT(holds(blocks[i], (unsigned char)i));
+		}
+		blocks[i] = 0;
+		result = cuMemAlloc(&at, BYTES);
+		EXPECT(result == CUDA_SUCCESS || result == CUDA_ERROR_OUT_OF_MEMORY ||
+		       result == CUDA_ERROR_UNKNOWN);
+		if (result != CUDA_SUCCESS)
+			continue;
+		blocks[i] = at;
+		paint(at, (unsigned char)i);
+		run_spin(stream, 200000);
+		read_block(at, stream);
+		if (round % 4 == 3) {
+			/* Behind what is in flight: freed, and another filled at once. */
+			if (cuMemFree(at) == CUDA_SUCCESS) {
+				blocks[i] = 0;
+				if (cuMemAlloc(&at, BYTES) == CUDA_SUCCESS) {
+					paint(at, 99);
+					blocks[i] = at;
+				}
+			}
+			OK(cuStreamSynchronize(stream));
+			EXPECT(holds(slot, (unsigned char)i));
+			if (blocks[i])
+				paint(blocks[i], (unsigned char)i);
+		}
+	}
+}
+
+/* A context that has failed fails every call. */
+static void broken(void)
+{
+	CUdeviceptr block = allocate(1), other = allocate(1), nowhere = 64, at;
+	uint32_t value = 1, count = 4;
+	void *parameters[] = {&nowhere, &value, &count};
+	CUfunction fill;
+	CUmodule module;
+
+	OK(cuMemFree(other));
+	OK(cuModuleLoadData(&module, simcuda_ptx));
+	OK(cuModuleGetFunction(&fill, module, "fill"));
+	OK(cuLaunchKernel(fill, 1, 1, 1, 1, 1, 1, 0, NULL, parameters, NULL));
+	EXPECT(cuCtxSynchronize() == CUDA_ERROR_ILLEGAL_ADDRESS);
+	EXPECT(cuMemAlloc(&at, BYTES) == CUDA_ERROR_ILLEGAL_ADDRESS);
+	EXPECT(cuMemFree(block) == CUDA_ERROR_ILLEGAL_ADDRESS);
+}
+
+/* Blocks beyond the limit go back to the driver; their number is an argument. */
+static void limit(int count)
+{
+	CUdeviceptr *blocks = calloc((size_t)count, sizeof(*blocks));
+
+	for (int i = 0; i < count; i++)
+		OK(cuMemAlloc(&blocks[i], 64 << 20));
+	for (int i = 0; i < count; i++)
+		OK(cuMemFree(blocks[i]));
+	free(blocks);
+}
+
+/* The device's memory is all held, by a context of the device and by another one; each allocation of any kind must find room. */
+static void full(void)
+{
+	CUDA_ARRAY3D_DESCRIPTOR array = {
+		.Width = 1 << 20, .Format = CU_AD_FORMAT_UNSIGNED_INT8, .NumChannels = 1};
+	CUmemAllocationProp properties = {
+		.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0}};
+	CUmemGenericAllocationHandle physical;
+	CUdeviceptr blocks[64], at;
+	CUcontext second;
+	CUarray made;
+	size_t pitch, total, left;
+	int count;
+
+	OK(cuCtxCreate_v2(&second, 0, 0));
+	for (int way = 0; way < 6; way++) {
+		/* An eighth of what there is may be held: all of the rest is taken. */
+		OK(cuCtxSetCurrent(way & 1 ? second : context));
+		for (count = 0; count < 64; count++)
+			if (cuMemAlloc(&blocks[count], 1 << 20) != CUDA_SUCCESS)
+				break;
+		EXPECT(count > 10 && count < 64);
+		OK(cuMemFree(blocks[--count]));
+		OK(cuMemFree(blocks[--count]));
+		OK(cuCtxSetCurrent(context));
+		OK(cuMemGetInfo(&left, &total));
+		EXPECT(left >= 2 << 20);
+		switch (way) {
+		case 0:
+			OK(cuMemAlloc(&at, (2 << 20) - 512));
+			OK(cuMemFree(at));
+			break;
+		case 1:
+			OK(cuMemAllocPitch(&at, &pitch, 1 << 19, 3, 4));
+			OK(cuMemFree(at));
+			break;
+		case 2:
+			OK(cuArray3DCreate(&made, &array));
+			OK(cuArrayDestroy(made));
+			break;
+		case 3:
+			OK(cuMemAllocAsync(&at, 1 << 20, filler));
+			OK(cuMemFreeAsync(at, filler));
+			OK(cuStreamSynchronize(filler));
+			break;
+		case 4:
+			OK(cuMemCreate(&physical, 2 << 20, &properties, 0));
+			OK(cuMemRelease(physical));
+			break;
+		default:
+			OK(cuMemAlloc(&at, 1200000)); /* the other context's blocks */
+			OK(cuMemFree(at));
+		}
+		OK(cuCtxSetCurrent(way & 1 ? second : context));
+		while (count)
+			OK(cuMemFree(blocks[--count]));
+		OK(cuCtxSetCurrent(context));
+	}
+}
+
+/*
+ * One block is held, and one on another device; the function fails once for want of memory (fault injection). Prints its status.
+ */
+static void retry(const char *name)
+{
+	CUDA_ARRAY3D_DESCRIPTOR array = {
+		.Width = 64, .Format = CU_AD_FORMAT_UNSIGNED_INT8, .NumChannels = 1};
+	CUDA_ARRAY_DESCRIPTOR plain = {
+		.Width = 64, .Height = 1, .Format = CU_AD_FORMAT_UNSIGNED_INT8, .NumChannels = 1};
+	CUmemAllocationProp properties = {
+		.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0}};
+	CUmemGenericAllocationHandle physical;
+	CUcontext second;
+	CUgraphExec exec;
+	CUfunction function;
+	CUdeviceptr block;
+	CUstream stream;
+	CUmodule module;
+	CUgraph made;
+	CUarray array_made;
+	CUresult result = CUDA_ERROR_UNKNOWN;
+	size_t pitch;
+	uint64_t ns = 0;
+	void *parameters[] = {&ns};
+
+	OK(cuDevicePrimaryCtxRetain(&second, 1));
+	OK(cuCtxSetCurrent(second));
+	OK(cuMemAlloc(&block, BYTES));
+	OK(cuMemFree(block));
+	OK(cuCtxSetCurrent(context));
+	OK(cuModuleLoadDataEx(&module, simcuda_ptx, 0, NULL, NULL));
+	OK(cuGraphCreate(&made, 0));
+	OK(cuGraphInstantiateWithFlags(&exec, made, 0));
+	OK(cuMemFree(allocate(1)));
+#define TRY(function_, call) (strcmp(name, #function_) == 0 ? (result = (call)) : 0)
+	TRY(cuMemAlloc_v2, cuMemAlloc(&block, 9 * BYTES));
+	TRY(cuMemAllocPitch_v2, cuMemAllocPitch(&block, &pitch, 64, 1, 4));
+	TRY(cuMemAllocManaged, cuMemAllocManaged(&block, 64, CU_MEM_ATTACH_GLOBAL));
+	TRY(cuMemAllocAsync, cuMemAllocAsync(&block, 64, filler));
+	TRY(cuArrayCreate_v2, cuArrayCreate(&array_made, &plain));
+	TRY(cuArray3DCreate_v2, cuArray3DCreate(&array_made, &array));
+	TRY(cuMemCreate, cuMemCreate(&physical, 2 << 20, &properties, 0));
+	TRY(cuModuleLoadData, cuModuleLoadData(&module, simcuda_ptx));
+	TRY(cuModuleGetFunction, cuModuleGetFunction(&function, module, "spin"));
+	TRY(cuStreamCreate, cuStreamCreate(&stream, 0));
+	TRY(cuStreamCreateWithPriority, cuStreamCreateWithPriority(&stream, 0, 0));
+	TRY(cuCtxCreate_v2, cuCtxCreate_v2(&second, 0, 0));
+	TRY(cuCtxSetLimit, cuCtxSetLimit(CU_LIMIT_STACK_SIZE, 4096));
+	TRY(cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRetain(&second, 0));
+	TRY(cuGraphInstantiateWithFlags, cuGraphInstantiate(&exec, made, 0));
+	TRY(cuGraphUpload, cuGraphUpload(exec, filler));
+	/* These may have had an effect. */
+	TRY(cuLaunchKernel, cuLaunchKernel(spin, 1, 1, 1, 1, 1, 1, 0, filler, parameters, NULL));
+	TRY(cuGraphLaunch, cuGraphLaunch(exec, filler));
+	printf("%d\n", (int)result);
+}
+
+static const struct {
+	const char *name;
+	void (*run)(void);
+} cases[] = {
+	{"in-flight", in_flight},
+	{"kernel", kernel},
+	{"asked", asked},
+	{"other-context", other_context},
+	{"destroyed", destroyed},
+	{"graph", graph},
+	{"capturing", capturing},
+	{"reset", reset},
+	{"forked", forked},
+	{"threads", threads},
+	{"ends", ends},
+	{"no-context", no_context},
+	{"foreign", foreign_context},
+	{"wrong-frees", wrong_frees},
+	{"free-async", free_async},
+	{"buffers", buffers},
+	{"attributes", attributes},
+	{"info", info},
+	{"exported", exported},
+	{"sync-memops", sync_memops},
+	{"others", others},
+	{"strict", strict},
+	{"relaxed", relaxed},
+	{"faults", faults},
+	{"broken", broken},
+	{"full", full},
+};
+
+int main(int argc, char **argv)
+{
+	CUdeviceptr word;
+
+	if (argc < 2)
+		return 2;
+	OK(cuInit(0));
+	OK(cuDevicePrimaryCtxRetain(&context, 0));
+	OK(cuCtxSetCurrent(context));
+	/* Not out of the pool: a kernel waits for it. */
+	OK(cuMemAllocManaged(&word, 4, CU_MEM_ATTACH_GLOBAL));
+	flag = (volatile uint32_t *)(uintptr_t)word;
+	if (strcmp(argv[1], "reset") != 0 && strcmp(argv[1], "info") != 0)
+		OK(cuMemAlloc(&slot, 4 * BYTES));
+	filler = new_stream(CU_STREAM_NON_BLOCKING);
+	load();
+	if (strcmp(argv[1], "limit") == 0)
+		limit(argc > 2 ? atoi(argv[2]) : 40);
+	if (strcmp(argv[1], "retry") == 0 && argc > 2)
+		retry(argv[2]);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		if (strcmp(argv[1], cases[i].name) == 0)
+			cases[i].run();
+	return failures ? 1 : 0;
+}

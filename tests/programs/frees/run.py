@@ -1,0 +1,200 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Reuse of device memory in mode fix on the simulated driver: its rules one by one, under faults, and random programs that must print what
+they print without it.
+
+    run.py --shim FILE --simcuda DIR --cases FILE --random FILE [--only cases|faults|random] [SEED...]
+
+Exit status 1 and what differs, where a rule is broken; `mutate` beside it switches each one off and runs this.
+"""
+import argparse
+import collections
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "entry"))
+import slip  # noqa: E402
+
+REWRITE, NOTE_REWRITE = 17, 11
+FIELDS = ("hits misses unproven parked waits_avoided waits_made real_frees purges events queries held_bytes peak_bytes live_bytes "
+          "limit_bytes").split()
+CASES = ("in-flight kernel asked other-context destroyed graph capturing reset forked threads ends no-context foreign wrong-frees free-async "
+         "buffers attributes info exported sync-memops others relaxed broken").split()
+# What the rewrite calls of the driver by itself, and answers that must not harm: out of memory, unknown.
+FAULTS = ("cuMemAlloc_v2", "cuMemFree_v2", "cuDeviceTotalMem_v2", "cuCtxGetDevice", "cuCtxGetCurrent", "cuEventCreate", "cuEventRecord",
+          "cuEventQuery", "cuStreamQuery", "cuThreadExchangeStreamCaptureMode", "cuCtxGetId")
+# Which call of `cases retry` fails for want of memory, and how many blocks are given back: those of its device, or of all.
+RETRIES = {
+    "cuMemAlloc_v2": (4, 1), "cuMemAllocPitch_v2": (1, 1), "cuMemAllocManaged": (2, 1), "cuMemAllocAsync": (1, 1),
+    "cuArrayCreate_v2": (1, 1), "cuArray3DCreate_v2": (1, 1), "cuMemCreate": (1, 2), "cuModuleLoadData": (2, 1),
+    "cuModuleGetFunction": (4, 1), "cuStreamCreate": (2, 1), "cuStreamCreateWithPriority": (1, 1), "cuCtxCreate_v2": (1, 2),
+    "cuCtxSetLimit": (1, 1), "cuDevicePrimaryCtxRetain": (3, 2), "cuGraphInstantiateWithFlags": (2, 1), "cuGraphUpload": (1, 1),
+    "cuLaunchKernel": (4, 0), "cuGraphLaunch": (1, 0),
+}
+LIMIT_S = 20
+
+
+class Broken(Exception):
+    pass
+
+
+def counts(folder):
+    """Sums of what the processes' `frees` did, and the reasons they gave."""
+    total, reasons = collections.Counter(), collections.Counter()
+    for process in slip.processes(folder):
+        for kind, body in slip.records(process.path):
+            if kind == REWRITE and process.strings[struct.unpack_from("<I", body, 8)[0]] == "frees":
+                total.update(dict(zip(FIELDS, struct.unpack_from(f"<{len(FIELDS)}Q", body, 16))))
+        for (code, text), count in process.notes.items():
+            if code in (NOTE_REWRITE, "rewrite"):
+                reasons[text] += count
+    return total, reasons
+
+
+def run(options, command, fix="frees", **variables):
+    """stdout, counts, reasons. `fix` None: without the library."""
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {name: value for name, value in os.environ.items()
+                       if not name.startswith(("SLIPSTREAM_", "SIMCUDA_", "CUDA_"))}
+        environment.update(LD_LIBRARY_PATH=options.simcuda, SIMCUDA_COSTS="none", **variables)
+        if fix:
+            environment.update(LD_PRELOAD=options.shim, SLIPSTREAM_MODE="fix", SLIPSTREAM_OUT=folder, SLIPSTREAM_FIX=fix)
+        try:
+            done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+        except subprocess.TimeoutExpired:
+            raise Broken("hangs") from None
+        if done.returncode:
+            raise Broken(f"ended with {done.returncode}: {done.stderr.strip()[:400]}")
+        return done.stdout, *counts(folder)
+
+
+def expect(condition, text):
+    if not condition:
+        raise Broken(text)
+
+
+def cases(options):
+    for name in CASES:
+        def one(name=name):
+            # Beside the pinned pool, with which it shares batches and table.
+            _, total, reasons = run(options, [options.cases, name], fix="pinned,frees")
+            told = f"counts {dict(total)}, {dict(reasons)}"
+            if name == "relaxed":
+                expect(total["parked"] >= 200 and total["waits_avoided"] >= 200 and not total["real_frees"], told)
+            elif name == "capturing":
+                expect(total["hits"] >= 1, told)
+            elif name == "reset":
+                expect(total["held_bytes"] < 8192, told)
+            elif name in ("exported", "sync-memops"):
+                expect(not total["parked"] and total["real_frees"] == 1 and reasons["a block with attributes of its own"] == 1, told)
+            elif name == "others":
+                expect(not total["parked"] and not total["real_frees"] and not total["hits"], told)
+            elif name == "foreign":
+                expect(total["real_frees"] == 1 and not total["parked"], told)
+        yield name, one
+
+    def strict():
+        _, total, _ = run(options, [options.cases, "strict"], SLIPSTREAM_RELAX="strict-free")
+        expect(total["waits_made"] == 1 and not total["waits_avoided"], f"counts {dict(total)}")
+
+    def limit():
+        """More than the limit is freed by the driver, and what was held above half of it with it."""
+        _, total, _ = run(options, [options.cases, "limit", "1"], SIMCUDA_MEMORY=str(8 << 30))
+        expect(total["limit_bytes"] == 1 << 30, f"counts {dict(total)}")
+        _, total, reasons = run(options, [options.cases, "limit", "40"], SIMCUDA_MEMORY=str(8 << 30))
+        expect(total["peak_bytes"] == total["limit_bytes"], f"counts {dict(total)}")
+        expect(total["held_bytes"] <= total["limit_bytes"], "more is held than the limit")
+        expect(reasons["a free above the limit"] >= 1 and total["real_frees"] >= 16, f"{dict(total)} {dict(reasons)}")
+
+    def full():
+        """Every allocation finds room, though all that is free is held."""
+        _, total, _ = run(options, [options.cases, "full"], SIMCUDA_MEMORY=str(32 << 20))
+        expect(total["purges"] >= 6, f"counts {dict(total)}")
+
+    def blocking():
+        _, total, reasons = run(options, [options.cases, "others"], CUDA_LAUNCH_BLOCKING="1")
+        expect(not total["misses"] and reasons["off: CUDA_LAUNCH_BLOCKING is set"] == 1, f"{dict(total)} {dict(reasons)}")
+
+    def switched_off():
+        _, total, _ = run(options, [options.cases, "others"], fix="pinned")
+        expect(not total, f"counts {dict(total)}")
+
+    yield "strict", strict
+    yield "limit", limit
+    yield "full", full
+    yield "launch-blocking", blocking
+    yield "switched-off", switched_off
+
+
+def faults(options):
+    for function in FAULTS:
+        for number in ("1", "2", "3", "5", "8", "2+"):
+            for status in (2, 999):
+                if function == "cuCtxGetId" and number == "1":
+                    continue
+                # The program's own first allocation is not what is tried here.
+                if function == "cuMemAlloc_v2" and number in ("1", "2+"):
+                    continue
+                yield f"{function} {number} {status}", lambda f=function, n=number, s=status: run(
+                    options, [options.cases, "faults"], SIMCUDA_FAIL=f"{f}:{n}:{s}")
+    for function, (number, freed) in RETRIES.items():
+        def one(function=function, number=number, freed=freed):
+            fail = f"{function}:{number}:2"
+            out, total, _ = run(options, [options.cases, "retry", function], SIMCUDA_FAIL=fail)
+            expect(out == ("0\n" if freed else "2\n"), f"status {out.strip()}")
+            expect(total["real_frees"] == freed and total["purges"] == (1 if freed else 0), f"counts {dict(total)}")
+            out, _, _ = run(options, [options.cases, "retry", function], fix=None, SIMCUDA_FAIL=fail)
+            expect(out == "2\n", f"status {out.strip()} without mode fix: another call failed than was meant")
+        yield f"retry {function}", one
+
+
+def random(options):
+    total = collections.Counter()
+    for seed in options.seeds:
+        for threads, steps in ((1, 800), (4, 300)):
+            def one(seed=seed, threads=threads, steps=steps):
+                command = [options.random, str(seed), str(steps), str(threads)]
+                variables = {"SIMCUDA_SEED": str(seed)}
+                if threads == 1:
+                    variables["SIMCUDA_TIME"] = "virtual"
+                raw, _, _ = run(options, command, None, **variables)
+                fixed, found, reasons = run(options, command, "pinned,frees", **variables)
+                differ = [pair for pair in zip(raw.splitlines(), fixed.splitlines()) if pair[0] != pair[1]]
+                expect(raw == fixed, f"prints differently: {differ[:3]}")
+                expect(not [reason for reason in reasons if reason.startswith("off")], f"off: {dict(reasons)}")
+                total.update(found)
+            yield f"seed {seed}, {threads} threads", one
+
+    def hits():
+        print(f"random programs: {total['hits']} blocks used again, {total['misses']} allocations by the driver, "
+              f"{total['waits_avoided']} waits avoided, {total['real_frees']} real frees")
+        expect(total["hits"] >= 5 * len(options.seeds), "hardly any block was used again: nothing was tested")
+    yield "hits", hits
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    for name in ("shim", "simcuda", "cases", "random"):
+        parser.add_argument("--" + name, required=True, type=os.path.abspath)
+    parser.add_argument("--only", choices=("cases", "random", "faults"))
+    parser.add_argument("seeds", nargs="*", type=int, default=[1, 2, 3, 4])
+    options = parser.parse_args()
+    broken = 0
+    for kind, make in (("cases", cases), ("faults", faults), ("random", random)):
+        if options.only not in (None, kind):
+            continue
+        for name, one in make(options):
+            try:
+                one()
+            except Broken as error:
+                print(f"{name}: {error}", file=sys.stderr)
+                broken += 1
+    if broken:
+        sys.exit(f"{broken} broken")
+
+
+if __name__ == "__main__":
+    main()
