@@ -469,10 +469,13 @@ static void wrong_frees(void)
 /* This driver refuses cuMemFreeAsync of such a block: it stays as it is. */
 static void free_async(void)
 {
-	CUdeviceptr block = allocate(1);
+	CUdeviceptr block = allocate(1), base;
+	size_t size;
 
 	EXPECT(cuMemFreeAsync(block, filler) == CUDA_ERROR_INVALID_VALUE);
 	EXPECT(holds(block, 1));
+	OK(cuMemGetAddressRange(&base, &size, block));
+	EXPECT(base == block && size == BYTES); /* and is not forgotten */
 	OK(cuMemFree(block));
 	EXPECT(is_used_again(block));
 }
@@ -542,7 +545,7 @@ static void info(void)
 {
 	CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
 	size_t before, during, after, total;
-	CUdeviceptr blocks[10];
+	CUdeviceptr blocks[10], word;
 	CUcontext second;
 
 	OK(cuMemGetInfo(&before, &total));
@@ -563,8 +566,9 @@ static void info(void)
 	OK(cuCtxDestroy(second));
 	OK(cuDevicePrimaryCtxRetain(&second, 1));
 	OK(cuCtxSetCurrent(second));
+	OK(cuMemAlloc(&word, 64 << 20));
 	OK(cuMemGetInfo(&after, &total));
-	EXPECT(after == total);
+	EXPECT(after == total - (64 << 20));
 	OK(cuCtxSetCurrent(context));
 	*flag = 1;
 	OK(cuStreamSynchronize(stream));
@@ -572,6 +576,27 @@ static void info(void)
 		OK(cuMemAlloc(&blocks[i], 1 << 20));
 	OK(cuMemGetInfo(&after, &total));
 	EXPECT(after == during);
+}
+
+/* One after the other, and more of them than are kept apart at a time. */
+static void many_contexts(void)
+{
+	size_t before, after, total;
+	CUdeviceptr block;
+	CUcontext second;
+
+	OK(cuMemGetInfo(&before, &total));
+	for (int i = 0; i < 100; i++) {
+		OK(cuCtxCreate_v2(&second, 0, 0));
+		OK(cuMemAlloc(&block, 1 << 20));
+		OK(cuMemFree(block));
+		OK(cuMemGetInfo(&after, &total));
+		EXPECT(after == before);
+		OK(cuCtxDestroy(second));
+	}
+	OK(cuCtxSetCurrent(context));
+	OK(cuMemGetInfo(&after, &total));
+	EXPECT(after == before);
 }
 
 static void exported(void)
@@ -590,6 +615,17 @@ static void sync_memops(void)
 	unsigned int on = 1;
 
 	OK(cuPointerSetAttribute(&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, block));
+	OK(cuMemFree(block));
+	EXPECT(cuMemFree(block) == CUDA_ERROR_INVALID_VALUE);
+}
+
+static void sync_memops_context(void)
+{
+	CUdeviceptr block;
+	CUcontext second;
+
+	OK(cuCtxCreate_v2(&second, CU_CTX_SYNC_MEMOPS, 0));
+	OK(cuMemAlloc(&block, BYTES));
 	OK(cuMemFree(block));
 	EXPECT(cuMemFree(block) == CUDA_ERROR_INVALID_VALUE);
 }
@@ -859,6 +895,8 @@ static const struct {
 	{"info", info},
 	{"exported", exported},
 	{"sync-memops", sync_memops},
+	{"sync-memops-context", sync_memops_context},
+	{"many-contexts", many_contexts},
 	{"others", others},
 	{"strict", strict},
 	{"relaxed", relaxed},
