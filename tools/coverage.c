@@ -13,35 +13,48 @@
 #include "report.h"
 #include "sum.h"
 
-/* Private tables that every CUDA runtime asks for at its start. */
-#define TABLE(name, ...) {name, {__VA_ARGS__}},
+#define TABLE(name, asker, ...) {name, asker, {__VA_ARGS__}},
 static const struct {
-	const char *name;
+	const char *name, *asker;
 	unsigned char id[16];
 } known_tables[] = {
 #include "tables.def"
 };
 #undef TABLE
 
-const char *coverage_table_name(const char *id)
+/* The sixteen bytes of an id; NULL: it is none. Else what follows it. */
+static const char *parse_id(const char *text, unsigned char bytes[16])
 {
-	unsigned char bytes[16] = {0};
 	size_t digits = 0;
 
-	for (; *id; id++) {
-		if (!isxdigit((unsigned char)*id))
+	for (; *text && *text != ' '; text++) {
+		if (*text == '-')
 			continue;
-		if (digits == 2 * sizeof(bytes))
+		if (!isxdigit((unsigned char)*text) || digits == 32)
 			return NULL;
 		bytes[digits / 2] =
 			(unsigned char)(bytes[digits / 2] << 4 |
-					(isdigit((unsigned char)*id)
-						 ? *id - '0'
-						 : tolower((unsigned char)*id) - 'a' + 10));
+					(isdigit((unsigned char)*text)
+						 ? *text - '0'
+						 : tolower((unsigned char)*text) - 'a' + 10));
 		digits++;
 	}
-	for (size_t i = 0; digits == 2 * sizeof(bytes) && i < ARRAY_SIZE(known_tables); i++)
-		if (!memcmp(bytes, known_tables[i].id, sizeof(bytes)))
+	return digits == 32 ? text : NULL;
+}
+
+const char *coverage_table_name(const char *text)
+{
+	unsigned char bytes[16] = {0};
+	const char *asker = parse_id(text, bytes);
+
+	if (!asker)
+		return NULL;
+	if (*asker == ' ')
+		asker++;
+	for (size_t i = 0; i < ARRAY_SIZE(known_tables); i++)
+		if (!memcmp(bytes, known_tables[i].id, sizeof(bytes)) &&
+		    (!known_tables[i].asker ||
+		     !strncmp(asker, known_tables[i].asker, strlen(known_tables[i].asker))))
 			return known_tables[i].name;
 	return NULL;
 }

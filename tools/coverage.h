@@ -10,9 +10,8 @@ struct report_note;
 /* Fills report->reasons from everything else in it; called once, by report_finish(). */
 void coverage_find_reasons(struct report *report);
 
-/* The name cudart's own start-up tables are known by, NULL for any other. `id`: as in a
- * NOTE_EXPORT_TABLE. */
-const char *coverage_table_name(const char *id);
+/* The name that a harmless table is known by (tables.def), NULL for any other. `text`: of a NOTE_EXPORT_TABLE. */
+const char *coverage_table_name(const char *text);
 
 /*
  * The note tells of a function that was handed out without wrapper, but whose calls are counted:

@@ -111,12 +111,18 @@ static json_t *tables_json(const struct report *report)
 
 	for (size_t i = 0; i < report->notes.count; i++) {
 		const struct report_note *note = report->notes.items[i];
+		_cleanup_free_ char *id = NULL;
+		const char *asker;
 		json_t *item;
 
 		if (note->code != NOTE_EXPORT_TABLE)
 			continue;
 		item = new_object();
-		set(item, "id", string(note->text));
+		asker = strchr(note->text, ' ');
+		id = memory_copy(note->text);
+		id[strcspn(id, " ")] = '\0';
+		set(item, "id", string(id));
+		set(item, "asker", string(asker ? asker + 1 : NULL));
 		set(item, "name", string(coverage_table_name(note->text)));
 		set(item, "count", integer(note->count));
 		append(array, item);

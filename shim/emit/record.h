@@ -272,7 +272,7 @@ struct record_waited_for {
 
 enum note_code {
 	NOTE_UNWRAPPED_HANDED_OUT = 1, /* text: name of a function given out without wrapper */
-	NOTE_EXPORT_TABLE = 2,         /* text: table id as hex; cuGetExportTable answered */
+	NOTE_EXPORT_TABLE = 2,         /* text: table id as hex, and a blank and who asked where that matters */
 	NOTE_SECOND_DRIVER = 3,  /* text: path; another libcuda image was asked for a symbol */
 	NOTE_PASS_THROUGH = 4,   /* text: reason; calls passed without classification */
 	NOTE_LOST = 5,           /* text: what was full */

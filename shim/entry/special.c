@@ -3,6 +3,7 @@
  * The wrappers that are written by hand: those that hand out further ways into the driver, and
  * those that tell us of the driver itself. wrappers.py leaves them out (its list SPECIAL).
  */
+#include <dlfcn.h>
 #include <string.h>
 
 #include "entry/entry.h"
@@ -64,29 +65,54 @@ CUresult ENTRY_EXPORT cuGetProcAddress_v2(const char *symbol, void **pfn, int cu
 	return result;
 }
 
-/* One of those that every CUDA runtime asks for at its start (tables.def)? Through others work may be submitted unseen. */
-static bool is_known_table(const unsigned char id[16])
+/* File name of the library that an address lies in; "" if it has none. Valid as long as that library is loaded. */
+static const char *file_name_at(const void *address)
 {
-#define TABLE(name, ...) {__VA_ARGS__},
-	static const unsigned char known[][16] = {
+	const char *name, *slash;
+	Dl_info info;
+
+	if (!dladdr(address, &info) || !info.dli_fname)
+		return "";
+	name = info.dli_fname;
+	slash = strrchr(name, '/');
+	return slash ? slash + 1 : name;
+}
+
+enum table { TABLE_UNKNOWN, TABLE_OF_ANYONE, TABLE_OF_ASKER };
+
+/* Through tables that are not in tables.def work may be submitted unseen. */
+static enum table know_table(const unsigned char id[16], const char *asker)
+{
+#define TABLE(name, asker, ...) {asker, {__VA_ARGS__}},
+	static const struct {
+		const char *asker;
+		unsigned char id[16];
+	} known[] = {
 #include "tables.def"
 	};
 #undef TABLE
 
-	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
-		if (memcmp(known[i], id, sizeof(known[i])) == 0)
-			return true;
-	return false;
+	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+		if (memcmp(known[i].id, id, sizeof(known[i].id)) != 0)
+			continue;
+		if (!known[i].asker)
+			return TABLE_OF_ANYONE;
+		if (!strncmp(known[i].asker, asker, strlen(known[i].asker)))
+			return TABLE_OF_ASKER;
+	}
+	return TABLE_UNKNOWN;
 }
 
 /* Verbatim: cudart checks the addresses of the tables and of the functions in them. What goes on
- * inside them is not seen; their ids are noted. */
+ * inside them is not seen; their ids are noted, and who asked where that matters. */
 CUresult ENTRY_EXPORT cuGetExportTable(const void **ppExportTable, const CUuuid *pExportTableId)
 {
 	static const char digits[] = "0123456789abcdef";
 	CUresult (*real)(const void **, const CUuuid *);
-	char text[37], *to = text;
+	char text[128], *to = text;
 	unsigned char id[16];
+	const char *asker;
+	enum table table;
 	CUresult result;
 
 	entry_count(FUNCTION_cuGetExportTable);
@@ -104,8 +130,15 @@ CUresult ENTRY_EXPORT cuGetExportTable(const void **ppExportTable, const CUuuid 
 		*to++ = digits[id[i] & 15];
 	}
 	*to = '\0';
+	asker = file_name_at(__builtin_return_address(0));
+	table = know_table(id, asker);
+	if (table != TABLE_OF_ANYONE && *asker) {
+		*to++ = ' ';
+		strncpy(to, asker, (size_t)(text + sizeof(text) - 1 - to));
+		text[sizeof(text) - 1] = '\0';
+	}
 	emit_note(NOTE_EXPORT_TABLE, text);
-	rewrite_export_table(is_known_table(id));
+	rewrite_export_table(table != TABLE_UNKNOWN);
 	return result;
 }
 

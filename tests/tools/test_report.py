@@ -165,7 +165,10 @@ class Merge(Report):
     def test_each_reason_alone_makes_it_inconclusive(self):
         """And nothing else does: the known tables, an uncalled thunk, notes on Python and settings."""
         for code, text, inconclusive in ((1, "cuHidden", True), (2, "6BD5FB6C5BF4E74A8987D93912FD9DF9", False),
-                                         (2, "6bd5fb6c-5bf4-e74a-8987-d93912fd9dfa", True), (3, "x", True), (4, "x", True),
+                                         (2, "6bd5fb6c-5bf4-e74a-8987-d93912fd9dfa", True),
+                                         (2, "21318c60-9714-3248-8ca6-41ff7324c8f2", True),
+                                         (2, "21318c60-9714-3248-8ca6-41ff7324c8f2 libother.so", True),
+                                         (2, "21318c60-9714-3248-8ca6-41ff7324c8f2 libcublasLt.so.13", False), (3, "x", True), (4, "x", True),
                                          (5, "x", True), (6, "x", False), (7, "x", True), (8, "x", False), (9, "x", False)):
             r = records.sample()
             r.note(code, text)

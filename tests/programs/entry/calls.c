@@ -162,6 +162,25 @@ static void case_export_table(void)
 	CHECK_EQUAL(0, fake_calls("cuInit")); /* nobody calls it for the program */
 }
 
+/* The same table for this program, and for a library whose calls in it are known. */
+static void case_export_table_askers(const char *path)
+{
+	static const unsigned char id[16] = {0x21, 0x31, 0x8c, 0x60, 0x97, 0x14, 0x32, 0x48,
+					     0x8c, 0xa6, 0x41, 0xff, 0x73, 0x24, 0xc8, 0xf2};
+	table_function *get = LOOK_UP(table_function, "cuGetExportTable");
+	void *library = dlopen(path, RTLD_NOW);
+	CUresult (*ask)(table_function *, const CUuuid *) =
+		library ? (CUresult(*)(table_function *, const CUuuid *))dlsym(library, "ask_table")
+			: NULL;
+	const void *table = NULL;
+	CUuuid uuid;
+
+	memcpy(&uuid, id, sizeof(uuid));
+	CHECK(ask);
+	CHECK_EQUAL(CUDA_SUCCESS, ask(get, &uuid));
+	CHECK_EQUAL(CUDA_SUCCESS, get(&table, &uuid));
+}
+
 typedef CUresult many_function(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t,
 			       uint64_t, uint64_t, double, double, double, double, double, double,
 			       double, double);
@@ -779,6 +798,7 @@ static const struct {
 	{"v1-only", case_v1_only, NULL},
 	{"no-look-up", case_no_look_up, NULL},
 	{"export-table", case_export_table, NULL},
+	{"export-table-askers", NULL, case_export_table_askers},
 	{"thunk", case_thunk, NULL},
 	{"unknown", case_unknown, NULL},
 	{"failed-init", case_failed_init, NULL},

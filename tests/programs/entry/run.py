@@ -472,6 +472,14 @@ def _(place):
     counts(process, cuGetExportTable=4, cuInit=0)
 
 
+@test("entry-export-table-of-a-known-asker")
+def _(place):
+    """Who asks is noted where that matters."""
+    place.calls("export-table-askers", place.library("cublasLt"))
+    equal(sorted(place.process().note("table")), ["21318c60-9714-3248-8ca6-41ff7324c8f2 entry-calls",
+                                                  "21318c60-9714-3248-8ca6-41ff7324c8f2 libcublasLt.so"], "tables")
+
+
 @test("failure-09-null-status")
 def _(place):
     place.calls("null-status")
