@@ -10,9 +10,7 @@
  *
  * What a recycled block holds is what its last user left; the driver's fresh memory is in practice zero, but nothing promises it.
  */
-#include <stddef.h>
-#include <string.h>
-
+#include "rewrite/pinned.h"
 #include "call.h"
 #include "catalogue/catalogue.h"
 #include "clock.h"
@@ -22,29 +20,10 @@
 #include "pool/magazine.h"
 #include "rewrite/deny.h"
 #include "rewrite/internal.h"
-#include "rewrite/pinned.h"
 #include "rewrite/rewrite.h"
 #include "rewrite/short.h"
 #include "state/proof.h"
 #include "state/state.h"
-
-void pinned_list_range(uint64_t address, uint64_t bytes)
-{
-	struct call call;
-
-	memset(&call, 0, offsetof(struct call, pending));
-	call.function = FUNCTION_cuMemHostAlloc;
-	state_allocated(&call, MEMORY_PINNED, address, bytes);
-}
-
-void pinned_unlist_range(uint64_t address)
-{
-	struct call call;
-
-	memset(&call, 0, offsetof(struct call, pending));
-	call.function = FUNCTION_cuMemFreeHost;
-	state_freeing(&call, address);
-}
 
 void pinned_drop(bool (*lives)(uint64_t context))
 {
@@ -52,8 +31,16 @@ void pinned_drop(bool (*lives)(uint64_t context))
 
 	for (block = list; block; block = block->next)
 		if (block->listed && pool_kind(block->flags) == POOL_PINNED)
-			pinned_unlist_range(block->address);
+			state_pinned_ends(block->address);
 	pool_spare(list);
+}
+
+void pinned_special(uint64_t address)
+{
+	struct pool_block block;
+
+	if (address && address != UINT64_MAX && pointer_find(address, &block) != POOL_NOT_OURS)
+		pool_mark_special(block.address);
 }
 
 /* `flags` of a key. */
@@ -73,7 +60,7 @@ static void free_list(struct pool_block *list)
 		COUNT(real_frees, 1);
 		/* Before: the address may become anybody's memory at once. */
 		if (block->listed)
-			pinned_unlist_range(block->address);
+			state_pinned_ends(block->address);
 		if (driver.cuMemFreeHost((void *)(uintptr_t)block->address) != CUDA_SUCCESS)
 			emit_note(NOTE_REWRITE, "the driver did not take a block back");
 	}

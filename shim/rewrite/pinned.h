@@ -28,12 +28,11 @@ static inline uint32_t pinned_node(void)
 	return __builtin_expect(node_many, 0) ? node_ask() << POOL_NODE_SHIFT : 0;
 }
 
-/* state's table of memory has the range from now on; or not any more, since the driver is about to free it. */
-void pinned_list_range(uint64_t address, uint64_t bytes);
-void pinned_unlist_range(uint64_t address);
-
 /* Contexts ended: what the pool has of them is gone, of every kind. */
 void pinned_drop(bool (*lives)(uint64_t context));
+
+/* The block that this address lies in is about to get attributes of its own: its free goes the long way. 0, UINT64_MAX: none. */
+void pinned_special(uint64_t address);
 
 /* SLIPSTREAM_ZERO: what its last user left in a recycled block is gone. */
 static inline void pinned_clear(uint64_t address, uint64_t bytes)

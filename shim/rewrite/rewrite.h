@@ -32,6 +32,10 @@ void rewrite_start(void);
 /* A private table of the driver was handed out; `known`: one of those that every CUDA runtime asks for. */
 void rewrite_export_table(bool known);
 
+/* As emit.h's emit_allocations: the program's, without what is held. */
+struct emit_allocation;
+size_t rewrite_open_allocations(uint64_t after, struct emit_allocation *ret_found, size_t most);
+
 /* `flags` of cuMemAllocHost, which has none: a kind of block of its own. */
 #define REWRITE_ALLOC_HOST (1U << 31)
 

@@ -4,10 +4,6 @@
  */
 #include "rewrite/short.h"
 
-#include <string.h>
-
-#include "call.h"
-#include "catalogue/catalogue.h"
 #include "config.h"
 #include "emit/emit.h"
 #include "pool/magazine.h"
@@ -36,7 +32,7 @@ bool short_host_alloc(void **ret_address, size_t bytes, unsigned int flags)
 		return false;
 	/* It was freed the long way, or by who had asked for less. */
 	if (__builtin_expect(block->listed < bytes, 0)) {
-		pinned_list_range(block->address, block->size);
+		state_pinned_begins(block->address, block->size);
 		__atomic_store_n(&block->listed, block->size, __ATOMIC_RELAXED);
 	}
 	pinned_clear(block->address, bytes);

@@ -20,6 +20,7 @@
 #include "emit/emit.h"
 #include "rewrite/deny.h"
 #include "rewrite/internal.h"
+#include "rewrite/pinned.h"
 #include "rewrite/rewrite.h"
 #include "state/place.h"
 #include "state/proof.h"
@@ -187,6 +188,7 @@ bool rewrite_copy_3d(struct call *call, CUresult *ret_result, const CUDA_MEMCPY3
 
 bool rewrite_sync_memops(struct call *call, CUresult *ret_result, uint64_t address)
 {
+	pinned_special(address);
 	/* Nothing that is pending when it is set may still be pending when the call returns. */
 	if (config.fix & CONFIG_FIX_STAGING && address != UINT64_MAX)
 		stage_wait_pending();

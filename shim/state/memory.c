@@ -329,6 +329,25 @@ void state_freeing(struct call *call, uint64_t address)
 	lock_give(&lock);
 }
 
+void state_pinned_begins(uint64_t address, uint64_t bytes)
+{
+	const struct range range = {.address = address, .bytes = bytes, .kind = MEMORY_PINNED};
+
+	add(&range);
+}
+
+void state_pinned_ends(uint64_t address)
+{
+	struct range *range;
+
+	if (!lock_take(&lock))
+		return;
+	range = find(address);
+	if (range && range->address == address)
+		take_out(range);
+	lock_give(&lock);
+}
+
 void state_freed(struct call *call, CUresult result)
 {
 	const struct range range = {

@@ -75,6 +75,9 @@ void state_unplaced(struct call *call, uint64_t address);
 void state_mapped(struct call *call, enum memory_kind kind, uint64_t address);
 void state_freeing(struct call *call, uint64_t address);
 void state_freed(struct call *call, CUresult result);
+/* The same of pinned memory that a rewrite hands out, or is about to give back to the driver, where no call tells of it. */
+void state_pinned_begins(uint64_t address, uint64_t bytes);
+void state_pinned_ends(uint64_t address);
 void state_host_registered(struct call *call, const void *address, uint64_t bytes);
 
 /* Kernels: names for handles, so that a candidate can be named without asking the driver. */
