@@ -129,6 +129,16 @@ def test_ranks(drawer):
     order = {event["pid"]: event["args"]["sort_index"] for event in select(document, "M") if event["name"] == "process_sort_index"}
     named = {event["args"]["name"]: order[event["pid"]] for event in select(document, "M") if event["name"] == "process_name"}
     expect("groups in order", sorted(named, key=named.get), ["rank 0: python3 (pid 7), host a", "rank 1: python3 (pid 7), host b"])
+    trace = traces.Trace()
+    for rank in (10, -1, 2, 0):  # by number, not by letter; processes without a rank last, streams behind their process
+        process = traces.Process(trace, 1_000_000_000, "a", 40 + rank, rank)
+        process.submit(2_000_000_000, 7, 1, traces.KERNEL, 0, 500)
+    document = drawer.draw(trace)
+    order = {event["pid"]: event["args"]["sort_index"] for event in select(document, "M") if event["name"] == "process_sort_index"}
+    named = {event["args"]["name"]: order[event["pid"]] for event in select(document, "M") if event["name"] == "process_name"}
+    groups = [f"{start}python3 (pid {pid}), host a" for start, pid in (("rank 0: ", 40), ("rank 2: ", 42), ("rank 10: ", 50), ("", 39))]
+    expect("groups of four in order", sorted(named, key=named.get), [name for group in groups for name in (group, "CUDA streams of " + group)])
+    expect("no two alike", len(set(order.values())), 8)
 
 
 def test_deep(drawer):
