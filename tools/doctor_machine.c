@@ -167,6 +167,26 @@ void doctor_check_machine(struct doctor *doctor)
 	check_system_preload(doctor);
 }
 
+/* Mode fix looks for the same. */
+static void check_tools(struct doctor *doctor)
+{
+	static const char *const signs[] = {
+#define VARIABLE(name, tool) name,
+#define LIBRARY(name, tool)
+#include "rewrite/policy.def"
+#undef VARIABLE
+#undef LIBRARY
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(signs); i++) {
+		const char *value = getenv(signs[i]);
+
+		if (value && *value && strcmp(value, "0"))
+			doctor_add(doctor, "rewrites", DOCTOR_NOTE,
+				   "%s is set: mode fix makes no rewrite", signs[i]);
+	}
+}
+
 void doctor_check_environment(struct doctor *doctor)
 {
 	static const struct {
@@ -190,6 +210,7 @@ void doctor_check_environment(struct doctor *doctor)
 		{"SLIPSTREAM_MODE", DOCTOR_NOTE, "is the default of run --mode"},
 	};
 
+	check_tools(doctor);
 	for (size_t i = 0; i < ARRAY_SIZE(variables); i++) {
 		const char *value = getenv(variables[i].variable);
 

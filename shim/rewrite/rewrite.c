@@ -4,15 +4,13 @@
  */
 #include "rewrite/rewrite.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "config.h"
 #include "emit/emit.h"
 #include "rewrite/deny.h"
 #include "rewrite/frees.h"
 #include "rewrite/internal.h"
 #include "rewrite/pinned.h"
+#include "rewrite/policy.h"
 #include "rewrite/stage.h"
 #include "rewrite/staging.h"
 #include "state/proof.h"
@@ -21,17 +19,15 @@ uint32_t rewrite_on;
 
 void rewrite_start(void)
 {
-	const char *blocking = getenv("CUDA_LAUNCH_BLOCKING"), *why;
 	static uint32_t started;
+	char reason[POLICY_REASON];
+	const char *why;
 
 	if (config.mode != CONFIG_FIX || __atomic_exchange_n(&started, 1, __ATOMIC_RELAXED))
 		return;
-	/* Who asks for that wants to see each call's own error, in the order of the calls. */
-	if (blocking && *blocking && strcmp(blocking, "0") != 0) {
-		emit_note(NOTE_REWRITE, "off: CUDA_LAUNCH_BLOCKING is set");
-		return;
-	}
-	why = deny_start();
+	why = policy_objection(reason);
+	if (!why)
+		why = deny_start();
 	if (why) {
 		emit_note(NOTE_REWRITE, why);
 		return;
