@@ -5,9 +5,9 @@
  * must wait for before: that is staging.c, which calls it. Relies on chunks.c, copy_threads.c and driver.h.
  *
  * A staged copy is one operation of its stream, for all threads. One that fits a chunk is one copy of the driver on the stream itself. A
- * larger one runs on an internal non-blocking stream of the context, behind an event recorded on the program's stream; a gate (a
- * wait of the stream for a value in our memory) holds its place there, and is opened behind the last chunk, or by the host on any
- * error.
+ * larger one runs on an internal non-blocking stream of the context, behind a value that the program's stream writes when it gets there; a
+ * gate (a wait of the stream for a value in our memory) holds its place there, and is opened behind the last chunk, or by the host on
+ * any error. It returns when the device is done.
  */
 #ifndef SLIPSTREAM_REWRITE_STAGE_H
 #define SLIPSTREAM_REWRITE_STAGE_H
@@ -39,6 +39,14 @@ enum stage_outcome {
 
 /* No lock is held. May wait for the device (from the device, and where all chunks are in flight of this very copy). */
 enum stage_outcome stage_copy(const struct stage_copy *copy, CUresult *ret_result);
+
+/*
+ * A call of the driver that waits for the device may hold locks of the driver that submissions need; while a gate is open that would be a
+ * deadlock. So such a call is made between these two: begin waits until no copy is submitting behind its gate (some ms at most), and none
+ * begins before the end; their copies go to the driver.
+ */
+void stage_drain_begin(void);
+void stage_drain_end(void);
 
 /* Waits for all copies to the device that have been staged and are not done yet; they are few. For nothing else. */
 void stage_wait_pending(void);

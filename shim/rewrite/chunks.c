@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Chunks (chunks.h).
+ *
+ * When one is made: registering 2 MiB takes about half a millisecond with the first touch, and staging saves about 80 us a MiB. So memory
+ * is earned: one byte for each EARN_SHARE copied, each copy counted as EARN_LEAST at least. A program that copies 1 MiB a few times pays
+ * nothing; one that copies 256 MiB at once has its ring in that very copy.
+ */
+#include "rewrite/chunks.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "driver/driver.h"
+#include "emit/emit.h"
+
+#define EARN_SHARE 8
+#define EARN_LEAST ((uint64_t)1 << 20)
+/* Pending chunks that are asked for in one look; a query costs up to 1.3 us. */
+#define ASK_MOST   4
+#define SMALL_MAX  (CHUNKS_MAX / 2)
+#define SMALL_EACH (CHUNK_BYTES / CHUNK_SMALL_BYTES)
+
+enum { EMPTY, MAKING, FREE, TAKEN, PENDING, CUT, DEAD };
+
+static struct chunk large[CHUNKS_MAX];
+/* SMALL_EACH in a row lie in one large one. */
+static struct chunk small[SMALL_MAX * SMALL_EACH];
+static uint64_t earned, registered;
+/* Where to look first; a hint. */
+static uint32_t next_large, next_small;
+
+void chunks_earn(uint64_t bytes)
+{
+	__atomic_fetch_add(&earned, bytes > EARN_LEAST ? bytes : EARN_LEAST, __ATOMIC_RELAXED);
+}
+
+static uint32_t state_of(const struct chunk *chunk)
+{
+	return __atomic_load_n(&chunk->state, __ATOMIC_RELAXED);
+}
+
+/* Acquire: pairs with to(): what the last owner did and wrote is seen. */
+static bool from_to(struct chunk *chunk, uint32_t from, uint32_t to)
+{
+	return __atomic_compare_exchange_n(&chunk->state, &from, to, false, __ATOMIC_ACQUIRE,
+					   __ATOMIC_RELAXED);
+}
+
+/* Release: pairs with from_to(). */
+static void to(struct chunk *chunk, uint32_t state)
+{
+	__atomic_store_n(&chunk->state, state, __ATOMIC_RELEASE);
+}
+
+static bool take_free(struct chunk *chunk, uint64_t context)
+{
+	if (state_of(chunk) != FREE ||
+	    __atomic_load_n(&chunk->context, __ATOMIC_RELAXED) != context ||
+	    !from_to(chunk, FREE, TAKEN))
+		return false;
+	if (__atomic_load_n(&chunk->context, __ATOMIC_RELAXED) == context)
+		return true;
+	to(chunk, FREE);
+	return false;
+}
+
+/* True: it was pending, and is done; now taken. */
+static bool take_done(struct chunk *chunk, uint64_t context, unsigned int *left)
+{
+	CUresult result;
+
+	if (!*left || state_of(chunk) != PENDING ||
+	    __atomic_load_n(&chunk->context, __ATOMIC_RELAXED) != context ||
+	    !from_to(chunk, PENDING, MAKING))
+		return false;
+	if (__atomic_load_n(&chunk->context, __ATOMIC_RELAXED) != context) {
+		to(chunk, PENDING);
+		return false;
+	}
+	--*left;
+	result = driver.cuEventQuery(chunk->event);
+	if (result == CUDA_SUCCESS) {
+		to(chunk, TAKEN);
+		return true;
+	}
+	to(chunk, result == CUDA_ERROR_NOT_READY ? PENDING : DEAD);
+	return false;
+}
+
+static struct chunk *find(struct chunk *chunks, uint32_t count, uint32_t *next, uint64_t context)
+{
+	uint32_t first = __atomic_load_n(next, __ATOMIC_RELAXED), i;
+	unsigned int left = ASK_MOST;
+
+	for (i = 0; i < count; i++)
+		if (take_free(&chunks[(first + i) % count], context))
+			goto found;
+	/* In the order of their use, so that the oldest is asked first. */
+	for (i = 0; i < count && left; i++)
+		if (take_done(&chunks[(first + i) % count], context, &left))
+			goto found;
+	return NULL;
+found:
+	__atomic_store_n(next, (first + i + 1) % count, __ATOMIC_RELAXED);
+	return &chunks[(first + i) % count];
+}
+
+void *chunk_map(size_t bytes)
+{
+	size_t room = bytes >= CHUNK_BYTES ? bytes + CHUNK_BYTES : bytes, before;
+	int saved = errno;
+	char *memory;
+
+	memory = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (memory == MAP_FAILED) {
+		errno = saved;
+		return NULL;
+	}
+	if (room > bytes) {
+		before = -(uintptr_t)memory & (CHUNK_BYTES - 1);
+		if (before)
+			munmap(memory, before);
+		munmap(memory + before + bytes, room - bytes - before);
+		memory += before;
+		madvise(memory, bytes, MADV_HUGEPAGE);
+	}
+	/* The device goes on writing to these very pages, so that a child must not make us copy them. */
+	madvise(memory, bytes, MADV_DONTFORK);
+	errno = saved;
+	return memory;
+}
+
+static uint32_t of_context(uint64_t context)
+{
+	uint32_t i, count = 0;
+
+	for (i = 0; i < CHUNKS_MAX; i++)
+		count += state_of(&large[i]) != EMPTY &&
+			 __atomic_load_n(&large[i].context, __ATOMIC_RELAXED) == context;
+	return count;
+}
+
+static bool make(struct chunk *chunk, uint64_t context)
+{
+	CUresult result;
+
+	if (!chunk->memory)
+		chunk->memory = chunk_map(CHUNK_BYTES);
+	if (!chunk->memory) {
+		emit_note(NOTE_REWRITE, "no memory for a chunk");
+		return false;
+	}
+	/* By this thread, so that it lies on this thread's node. */
+	memset(chunk->memory, 0, CHUNK_BYTES);
+	result = driver.cuMemHostRegister_v2(chunk->memory, CHUNK_BYTES,
+					     CU_MEMHOSTREGISTER_PORTABLE);
+	if (result != CUDA_SUCCESS) {
+		emit_note(NOTE_REWRITE, "a chunk could not be pinned");
+		return false;
+	}
+	chunk->event = NULL;
+	__atomic_store_n(&chunk->context, context, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&registered, CHUNK_BYTES, __ATOMIC_RELAXED);
+	return true;
+}
+
+/* Has the next chunk been paid for? Two threads at once may make one more than that. */
+static bool is_earned(void)
+{
+	return __atomic_load_n(&registered, __ATOMIC_RELAXED) + CHUNK_BYTES <=
+	       __atomic_load_n(&earned, __ATOMIC_RELAXED) / EARN_SHARE;
+}
+
+static struct chunk *grow(uint64_t context)
+{
+	uint32_t i;
+
+	if (!is_earned() || of_context(context) >= CHUNKS_CONTEXT_MAX)
+		return NULL;
+	for (i = 0; i < CHUNKS_MAX; i++) {
+		if (state_of(&large[i]) != EMPTY || !from_to(&large[i], EMPTY, MAKING))
+			continue;
+		if (make(&large[i], context)) {
+			to(&large[i], TAKEN);
+			return &large[i];
+		}
+		to(&large[i], EMPTY);
+		return NULL;
+	}
+	return NULL;
+}
+
+static uint32_t cut_of(uint64_t context)
+{
+	uint32_t i, count = 0;
+
+	for (i = 0; i < CHUNKS_MAX; i++)
+		count += state_of(&large[i]) == CUT && large[i].context == context;
+	return count;
+}
+
+static bool is_empty(const struct chunk *pieces)
+{
+	uint32_t i;
+
+	for (i = 0; i < SMALL_EACH; i++)
+		if (state_of(&pieces[i]) != EMPTY)
+			return false;
+	return true;
+}
+
+/* Cuts a large one; returns its first piece, taken. */
+static struct chunk *cut(uint64_t context)
+{
+	struct chunk *whole, *piece;
+	uint32_t group, i;
+
+	if (cut_of(context) >= CHUNKS_CUT_MAX)
+		return NULL;
+	for (group = 0; group < SMALL_MAX; group++)
+		if (is_empty(&small[group * SMALL_EACH]) &&
+		    from_to(&small[group * SMALL_EACH], EMPTY, MAKING))
+			break;
+	if (group == SMALL_MAX)
+		return NULL;
+	piece = &small[group * SMALL_EACH];
+	whole = find(large, CHUNKS_MAX, &next_large, context);
+	if (!whole)
+		whole = grow(context);
+	if (!whole) {
+		to(piece, EMPTY);
+		return NULL;
+	}
+	for (i = 0; i < SMALL_EACH; i++) {
+		piece[i].memory = (char *)whole->memory + i * CHUNK_SMALL_BYTES;
+		__atomic_store_n(&piece[i].context, context, __ATOMIC_RELAXED);
+		piece[i].event = NULL;
+		to(&piece[i], i ? FREE : TAKEN);
+	}
+	to(whole, CUT);
+	return piece;
+}
+
+struct chunk *chunk_take(uint64_t context, enum chunk_kind kind)
+{
+	struct chunk *chunk;
+
+	if (kind == CHUNK_SMALL) {
+		chunk = find(small, SMALL_MAX * SMALL_EACH, &next_small, context);
+		return chunk ? chunk : cut(context);
+	}
+	chunk = find(large, CHUNKS_MAX, &next_large, context);
+	return chunk ? chunk : grow(context);
+}
+
+void chunk_give(struct chunk *chunk)
+{
+	to(chunk, FREE);
+}
+
+void chunk_lose(struct chunk *chunk)
+{
+	emit_note(NOTE_REWRITE, "a chunk was lost, since its copy failed");
+	to(chunk, DEAD);
+}
+
+/* A context whose threads are to sleep in waits has events that sleep. */
+static unsigned int event_flags(void)
+{
+	unsigned int flags = 0;
+
+	if (driver.cuCtxGetFlags && driver.cuCtxGetFlags(&flags) == CUDA_SUCCESS &&
+	    (flags & CU_CTX_SCHED_MASK) == CU_CTX_SCHED_BLOCKING_SYNC)
+		return CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC;
+	return CU_EVENT_DISABLE_TIMING;
+}
+
+bool chunk_give_behind(struct chunk *chunk, CUstream stream)
+{
+	if ((chunk->event || driver.cuEventCreate(&chunk->event, event_flags()) == CUDA_SUCCESS) &&
+	    driver.cuEventRecord(chunk->event, stream) == CUDA_SUCCESS) {
+		to(chunk, PENDING);
+		return true;
+	}
+	chunk_lose(chunk);
+	return false;
+}
+
+CUresult chunk_wait_behind(struct chunk *chunk, CUstream stream)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	if (!chunk->event)
+		result = driver.cuEventCreate(&chunk->event, event_flags());
+	if (result == CUDA_SUCCESS)
+		result = driver.cuEventRecord(chunk->event, stream);
+	if (result == CUDA_SUCCESS)
+		result = driver.cuEventSynchronize(chunk->event);
+	return result;
+}
+
+/* Should it be taken again meanwhile, the event is that of a later copy: a longer wait, and no harm. */
+static void wait_for(struct chunk *chunk)
+{
+	while (state_of(chunk) == MAKING) /* for a query, or a registration */
+		sched_yield();
+	if (__atomic_load_n(&chunk->state, __ATOMIC_ACQUIRE) == PENDING)
+		driver.cuEventSynchronize(chunk->event);
+}
+
+void chunks_wait(void)
+{
+	uint32_t i;
+
+	for (i = 0; i < CHUNKS_MAX; i++)
+		wait_for(&large[i]);
+	for (i = 0; i < SMALL_MAX * SMALL_EACH; i++)
+		wait_for(&small[i]);
+}
+
+uint64_t chunks_bytes(void)
+{
+	return __atomic_load_n(&registered, __ATOMIC_RELAXED);
+}
+
+/* One whose context is gone becomes empty; its registration and its event went with the context, its memory is kept. */
+static bool drop(struct chunk *chunk, bool (*lives)(uint64_t context))
+{
+	static const uint32_t idle[] = {FREE, PENDING, CUT, DEAD};
+	uint32_t i;
+
+	for (i = 0; i < sizeof(idle) / sizeof(*idle); i++) {
+		if (state_of(chunk) != idle[i] || lives(chunk->context) ||
+		    !from_to(chunk, idle[i], MAKING))
+			continue;
+		__atomic_store_n(&chunk->context, 0, __ATOMIC_RELAXED);
+		chunk->event = NULL;
+		to(chunk, EMPTY);
+		return true;
+	}
+	return false;
+}
+
+void chunks_drop(bool (*lives)(uint64_t context))
+{
+	uint32_t i;
+
+	/* The pieces first: a whole that is empty may be cut anew at once. */
+	for (i = 0; i < SMALL_MAX * SMALL_EACH; i++)
+		drop(&small[i], lives);
+	for (i = 0; i < CHUNKS_MAX; i++)
+		if (drop(&large[i], lives))
+			__atomic_fetch_sub(&registered, CHUNK_BYTES, __ATOMIC_RELAXED);
+}

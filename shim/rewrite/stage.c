@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Stage (stage.h): decides how a copy is made, gets what that needs, and gives it back. What cannot be had means the driver's path, never a
+ * wait.
+ *
+ * A copy that fails is the driver's again, from its beginning. A context that is broken stays so, and the driver's own copy says it; so
+ * nothing here needs to tell the driver's errors.
+ */
+#include "rewrite/stage.h"
+
+#include "driver/driver.h"
+#include "emit/emit.h"
+#include "rewrite/chunks.h"
+#include "rewrite/copy_threads.h"
+#include "rewrite/stage_gated.h"
+#include "rewrite/stage_tuning.h"
+
+/* Below it posting costs more than the helpers save. */
+#define SPLIT_MIN      ((size_t)192 << 10)
+#define SPLIT_UNIT     ((size_t)64 << 10)
+#define PIECE_MIN      ((size_t)256 << 10)
+#define PIECES_AT_BEST 8
+/* From the device: what is larger than the caches is not read from them afterwards. */
+#define DRAIN_STREAMED_MIN ((size_t)4 << 20)
+
+struct stage_tuning stage_tuning = {
+	.by_value = true,
+	.fill_streamed = true,
+	.drain_streamed = true,
+	.piece_bytes = CHUNK_BYTES,
+	.unit_bytes = (size_t)128 << 10,
+	.ring = STAGE_RING,
+	.helpers = COPY_THREADS_MAX,
+	.stuck_ns = 200000000,
+};
+
+/* One for each slot of the copy threads: a helper may still be about to leave when the next copy begins. */
+static struct stage_job jobs[COPY_SLOTS];
+
+size_t stage_chunk_bytes(void)
+{
+	return CHUNK_BYTES;
+}
+
+uint64_t stage_held_bytes(void)
+{
+	return chunks_bytes();
+}
+
+void stage_wait_pending(void)
+{
+	chunks_wait();
+}
+
+void stage_drop(bool (*lives)(uint64_t context))
+{
+	stage_rings_drop(lives);
+	chunks_drop(lives);
+}
+
+static bool is_streamed(const struct stage_copy *copy, size_t bytes)
+{
+	return copy->to_device ? stage_tuning.fill_streamed
+			       : stage_tuning.drain_streamed && bytes >= DRAIN_STREAMED_MIN;
+}
+
+/* ---- one piece, on the program's stream ---- */
+
+/* Copies all units of the job's only piece, with helpers where there is a slot. False: memory that cannot be had. */
+static bool copy_units(struct stage_job *job, int slot)
+{
+	uint64_t units = job->shape.units;
+	unsigned int wanted = stage_tuning.helpers;
+
+	if (slot >= 0 && units > 1)
+		copy_threads_post(slot, stage_job_help, job,
+				  units - 1 < wanted ? (unsigned int)units - 1 : wanted);
+	while (stage_job_step(job))
+		;
+	while (!stage_job_has_failed(job) && !stage_job_is_finished(job, 0))
+		copy_pause();
+	if (!stage_job_has_failed(job))
+		return true;
+	if (slot >= 0)
+		stage_job_leave(job, slot);
+	emit_note(NOTE_REWRITE, "memory that only the driver may touch");
+	return false;
+}
+
+static bool one_to_device(struct stage_job *job, const struct stage_piece *piece, int slot,
+			  struct chunk *chunk, CUstream stream)
+{
+	CUresult result;
+
+	if (!copy_units(job, slot)) {
+		chunk_give(chunk);
+		return false;
+	}
+	result = stage_move(&job->shape, piece, chunk->memory, stream);
+	if (result != CUDA_SUCCESS)
+		emit_note(NOTE_REWRITE, "a staged copy could not be submitted");
+	/* Behind a failed one, too: nobody knows how far it came. */
+	return chunk_give_behind(chunk, stream) && result == CUDA_SUCCESS;
+}
+
+static bool one_from_device(struct stage_job *job, const struct stage_piece *piece, int slot,
+			    struct chunk *chunk, CUstream stream)
+{
+	CUresult result = stage_move(&job->shape, piece, chunk->memory, stream);
+	bool done;
+
+	if (result != CUDA_SUCCESS) {
+		emit_note(NOTE_REWRITE, "a staged copy could not be submitted");
+		chunk_give_behind(chunk, stream);
+		return false;
+	}
+	if (chunk_wait_behind(chunk, stream) != CUDA_SUCCESS) {
+		chunk_lose(chunk);
+		return false;
+	}
+	done = copy_units(job, slot);
+	chunk_give(chunk);
+	return done;
+}
+
+/* True: there is memory that may be touched, in the way that *ret_job says. */
+static bool prepare_one(struct stage_job *job, size_t bytes)
+{
+	if (!stage_memory_can_populate()) {
+		stage_job_prepare(job, STAGE_MEMORY_TRUST);
+		return true;
+	}
+	stage_job_prepare(job, STAGE_MEMORY_ASK);
+	/* Of a few pages the kernel tells quicker by mapping them. */
+	if (bytes <= CHUNK_SMALL_BYTES || stage_job_look(job))
+		return true;
+	emit_note(NOTE_REWRITE, "memory that only the driver may touch");
+	return false;
+}
+
+static bool copy_one(const struct stage_copy *copy, const struct stage_shape *shape, size_t bytes)
+{
+	static const uint32_t confirmed = 1;
+	bool split = bytes >= SPLIT_MIN && shape->units > 1 && stage_memory_can_populate();
+	int slot = split ? copy_threads_take() : -1;
+	struct stage_job own, *job = slot >= 0 ? &jobs[slot] : &own;
+	struct stage_piece piece;
+	struct chunk *chunk = NULL;
+	bool done = false;
+
+	job->shape = *shape;
+	job->ring = 1;
+	job->confirmed = &confirmed;
+	job->base = 0;
+	job->streamed = is_streamed(copy, bytes);
+	if (prepare_one(job, bytes)) {
+		chunk = chunk_take(copy->context,
+				   bytes <= CHUNK_SMALL_BYTES ? CHUNK_SMALL : CHUNK_LARGE);
+		if (!chunk)
+			emit_note(NOTE_REWRITE, "no chunk for a staged copy");
+	}
+	if (chunk) {
+		job->chunks[0] = chunk->memory;
+		stage_shape_piece(shape, 0, &piece);
+		done = copy->to_device ? one_to_device(job, &piece, slot, chunk, copy->stream)
+				       : one_from_device(job, &piece, slot, chunk, copy->stream);
+	}
+	if (slot >= 0)
+		copy_threads_close(slot);
+	return done;
+}
+
+/* ---- many pieces, on the internal stream ---- */
+
+static unsigned int take_chunks(struct chunk **chunks, uint64_t context, uint64_t pieces)
+{
+	unsigned int most = pieces < stage_tuning.ring ? (unsigned int)pieces : stage_tuning.ring,
+		     count = 0;
+
+	while (count < most && (chunks[count] = chunk_take(context, CHUNK_LARGE)))
+		count++;
+	return count;
+}
+
+static void give_chunks(struct chunk **chunks, unsigned int count, bool lost)
+{
+	while (count--) {
+		if (lost)
+			chunk_lose(chunks[count]);
+		else
+			chunk_give(chunks[count]);
+	}
+}
+
+static bool copy_with(const struct stage_copy *copy, struct stage_job *job, int slot,
+		      struct stage_ring *ring)
+{
+	struct chunk *chunks[STAGE_RING];
+	enum stage_end end = STAGE_END_AGAIN;
+	unsigned int i;
+
+	job->ring = take_chunks(chunks, copy->context, job->shape.pieces);
+	for (i = 0; i < job->ring; i++)
+		job->chunks[i] = chunks[i]->memory;
+	if (job->ring < 2) {
+		emit_note(NOTE_REWRITE, "no chunks for a large staged copy");
+	} else {
+		end = stage_gated(job, ring, slot, copy->stream);
+	}
+	give_chunks(chunks, job->ring, end == STAGE_END_LOST);
+	return end == STAGE_END_DONE;
+}
+
+static bool copy_many(const struct stage_copy *copy, const struct stage_shape *shape, size_t bytes)
+{
+	struct stage_ring *ring = NULL;
+	struct stage_job *job;
+	bool done = false;
+	int slot;
+
+	if (!stage_ring_possible() || !stage_memory_can_populate()) {
+		emit_note(NOTE_REWRITE, "large copies cannot be staged here");
+		return false;
+	}
+	slot = copy_threads_take();
+	if (slot < 0) {
+		emit_note(NOTE_REWRITE, "too many staged copies at once");
+		return false;
+	}
+	job = &jobs[slot];
+	job->shape = *shape;
+	job->streamed = is_streamed(copy, bytes);
+	stage_job_prepare(job, STAGE_MEMORY_ASK);
+	if (!stage_job_look(job))
+		emit_note(NOTE_REWRITE, "memory that only the driver may touch");
+	else
+		ring = stage_ring_take(copy->context, copy->to_device);
+	if (ring) {
+		done = copy_with(copy, job, slot, ring);
+		stage_ring_give(ring);
+	}
+	copy_threads_close(slot);
+	return done;
+}
+
+/* Smaller pieces for a smaller copy, so that filling and moving overlap. */
+static size_t piece_of(size_t bytes)
+{
+	size_t piece = (bytes / PIECES_AT_BEST + stage_tuning.unit_bytes - 1) /
+		       stage_tuning.unit_bytes * stage_tuning.unit_bytes;
+
+	if (piece < PIECE_MIN)
+		piece = PIECE_MIN;
+	return piece < stage_tuning.piece_bytes ? piece : stage_tuning.piece_bytes;
+}
+
+static bool copy(const struct stage_copy *what)
+{
+	size_t bytes = stage_shape_bytes(what);
+	struct stage_shape shape;
+
+	if (!stage_shape(&shape, what, CHUNK_BYTES, bytes < SPLIT_MIN ? CHUNK_BYTES : SPLIT_UNIT))
+		return false;
+	chunks_earn(bytes);
+	if (shape.pieces == 1)
+		return copy_one(what, &shape, bytes);
+	return stage_shape(&shape, what, piece_of(bytes), stage_tuning.unit_bytes) &&
+	       copy_many(what, &shape, bytes);
+}
+
+enum stage_outcome stage_copy(const struct stage_copy *what, CUresult *ret_result)
+{
+	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+	bool done;
+
+	if (!driver.cuMemHostRegister_v2 || !driver.cuEventCreate || !driver.cuEventRecord ||
+	    !driver.cuEventQuery || !driver.cuEventSynchronize || !driver.cuMemcpyHtoDAsync_v2 ||
+	    !driver.cuMemcpyDtoHAsync_v2 || !driver.cuThreadExchangeStreamCaptureMode ||
+	    driver.cuThreadExchangeStreamCaptureMode(&mode) != CUDA_SUCCESS)
+		return STAGE_DRIVER;
+	done = copy(what);
+	driver.cuThreadExchangeStreamCaptureMode(&mode);
+	*ret_result = CUDA_SUCCESS;
+	return done ? STAGE_DONE : STAGE_DRIVER;
+}

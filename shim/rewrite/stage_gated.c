@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Stage gated (stage_gated.h): the caller's part of a copy of many pieces.
+ *
+ * To the device: threads fill chunks; when the first is full the place in the program's stream is taken, and pieces are moved in order as
+ * they are full. From it: the place is taken first, as many pieces are moved as there are chunks, and threads empty those that are
+ * confirmed. The gate is opened by the internal stream, behind the last piece.
+ *
+ * Both ways this returns only when the last piece is confirmed. To the device that is later than the source needs it, by the time of a
+ * piece or two. But a gate that is not known to open could hang the program: the driver knows nothing of what it waits for, and may put
+ * the internal stream into a queue of the hardware behind something that waits for the gate. While we are here that can be seen:
+ * the program's stream has arrived at the gate, and yet nothing moves. Then the host opens it, and the driver copies.
+ *
+ * Submissions cannot block behind the gate: the internal stream holds at most twice the ring's pieces and a few words.
+ */
+#include "rewrite/stage_gated.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <time.h>
+
+#include "driver/driver.h"
+#include "emit/emit.h"
+#include "rewrite/copy_threads.h"
+#include "rewrite/stage_tuning.h"
+
+/* Without progress: then a thread sleeps between its looks, and the driver is asked for errors. */
+#define SPIN_NS  60000
+#define SLEEP_NS 20000
+#define CHECK_NS 2000000
+
+/* Copies that submit behind a gate, and calls that drain the device. Each side counts itself, then looks at the other (sequentially consistent). */
+static uint32_t gates, drains;
+
+struct gated {
+	struct stage_job *job;
+	struct stage_ring *ring;
+	CUstream stream;
+	int slot;
+	bool entered; /* among `gates` */
+	bool placed, posted;
+	bool lost;  /* the context is broken */
+	bool stuck; /* the gate stands, and nothing moves */
+	uint64_t submitted;
+	uint64_t drained; /* from the device: pieces copied out, in order */
+	uint32_t confirmed;
+	uint64_t since, checked; /* last progress; last question to the driver */
+	bool slept;
+};
+
+void stage_job_leave(struct stage_job *job, int slot)
+{
+	copy_threads_close(slot);
+	while (copy_threads_inside(slot))
+		sched_yield();
+}
+
+static bool enter(struct gated *gated)
+{
+	__atomic_add_fetch(&gates, 1, __ATOMIC_SEQ_CST);
+	gated->entered = true;
+	return !__atomic_load_n(&drains, __ATOMIC_SEQ_CST);
+}
+
+static void leave(struct gated *gated)
+{
+	if (gated->entered)
+		__atomic_sub_fetch(&gates, 1, __ATOMIC_SEQ_CST);
+	gated->entered = false;
+}
+
+void stage_drain_begin(void)
+{
+	__atomic_add_fetch(&drains, 1, __ATOMIC_SEQ_CST);
+	while (__atomic_load_n(&gates, __ATOMIC_SEQ_CST))
+		sched_yield();
+}
+
+void stage_drain_end(void)
+{
+	__atomic_sub_fetch(&drains, 1, __ATOMIC_SEQ_CST);
+}
+
+static void post(struct gated *gated)
+{
+	uint64_t units = gated->job->shape.pieces * gated->job->shape.units;
+	unsigned int wanted = stage_tuning.helpers;
+
+	gated->posted = true;
+	if (units - 1 < wanted)
+		wanted = (unsigned int)units - 1;
+	copy_threads_post(gated->slot, stage_job_help, gated->job, wanted);
+}
+
+static bool may_submit(struct gated *gated)
+{
+	struct stage_job *job = gated->job;
+
+	if (gated->submitted == job->shape.pieces)
+		return false;
+	if (job->shape.to_device)
+		return stage_job_is_finished(job, gated->submitted);
+	if (gated->drained < gated->submitted && stage_job_is_finished(job, gated->drained))
+		gated->drained++;
+	return gated->submitted < gated->drained + job->ring;
+}
+
+static bool place(struct gated *gated)
+{
+	if (!enter(gated)) {
+		emit_note(NOTE_REWRITE, "a staged copy met a call that drains the device");
+		return false;
+	}
+	gated->placed = stage_ring_place(gated->ring, gated->stream);
+	if (!gated->placed)
+		emit_note(NOTE_REWRITE, "a staged copy found no place in its stream");
+	return gated->placed;
+}
+
+static bool submit(struct gated *gated)
+{
+	struct stage_job *job = gated->job;
+
+	if (!gated->placed && !place(gated))
+		return false;
+	stage_job_reset(job, gated->submitted);
+	if (stage_ring_move(gated->ring, job, gated->submitted) != CUDA_SUCCESS) {
+		emit_note(NOTE_REWRITE, "a piece of a staged copy could not be submitted");
+		return false;
+	}
+	gated->submitted++;
+	if (gated->submitted < job->shape.pieces)
+		return true;
+	if (!stage_ring_open_behind(gated->ring)) {
+		emit_note(NOTE_REWRITE, "a staged copy could not be ended");
+		return false;
+	}
+	leave(gated);
+	return true;
+}
+
+static bool is_done(struct gated *gated)
+{
+	struct stage_job *job = gated->job;
+
+	if (gated->submitted < job->shape.pieces || gated->confirmed < job->shape.pieces)
+		return false;
+	while (!job->shape.to_device && gated->drained < gated->submitted &&
+	       stage_job_is_finished(job, gated->drained))
+		gated->drained++;
+	return job->shape.to_device || gated->drained == job->shape.pieces;
+}
+
+static void progressed(struct gated *gated)
+{
+	gated->since = gated->checked = copy_now();
+	/* Helpers that found nothing for long have left. */
+	if (gated->slept && gated->posted)
+		copy_threads_kick();
+	gated->slept = false;
+}
+
+/* A look at what the device has done. */
+static bool look(struct gated *gated)
+{
+	uint32_t confirmed;
+
+	if (!stage_ring_ask(gated->ring, gated->job, (uint32_t)gated->submitted)) {
+		gated->lost = true;
+		return false;
+	}
+	confirmed = stage_job_confirmed(gated->job);
+	if (confirmed != gated->confirmed) {
+		gated->confirmed = confirmed;
+		progressed(gated);
+	}
+	if (!gated->posted && stage_ring_has_arrived(gated->ring)) {
+		progressed(gated);
+		post(gated);
+	}
+	return true;
+}
+
+static bool check(struct gated *gated, uint64_t now)
+{
+	CUresult result = driver.cuStreamQuery(gated->ring->stream);
+
+	gated->checked = now;
+	if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY) {
+		emit_note(NOTE_REWRITE, "a staged copy failed on the device");
+		gated->lost = true;
+		return false;
+	}
+	if (gated->placed && gated->confirmed < gated->submitted &&
+	    now - gated->since > stage_tuning.stuck_ns && stage_ring_has_arrived(gated->ring)) {
+		emit_note(NOTE_REWRITE, "off: a staged copy was stuck behind its own place");
+		gated->stuck = true;
+		return false;
+	}
+	return true;
+}
+
+/* Nothing to do for this thread. False: it is no use. */
+static bool rest(struct gated *gated)
+{
+	static const struct timespec nap = {.tv_nsec = SLEEP_NS};
+	uint64_t now = copy_now();
+	int saved = errno, i;
+
+	if (now - gated->checked > CHECK_NS && !check(gated, now))
+		return false;
+	if (now - gated->since > SPIN_NS) {
+		gated->slept = true;
+		nanosleep(&nap, NULL);
+		errno = saved;
+		return true;
+	}
+	for (i = 0; i < 8; i++)
+		copy_pause();
+	return true;
+}
+
+static bool run(struct gated *gated)
+{
+	struct stage_job *job = gated->job;
+
+	gated->since = gated->checked = copy_now();
+	if (job->shape.to_device)
+		post(gated);
+	for (;;) {
+		if (stage_job_has_failed(job)) {
+			emit_note(NOTE_REWRITE, "memory that only the driver may touch");
+			return false;
+		}
+		if (!look(gated))
+			return false;
+		if (may_submit(gated)) {
+			if (!submit(gated))
+				return false;
+			gated->since = copy_now();
+			continue;
+		}
+		if (is_done(gated))
+			return true;
+		if (stage_job_step(job))
+			gated->since = copy_now();
+		else if (!rest(gated))
+			return false;
+	}
+}
+
+/* Nobody uses the chunks, the program's memory or the stream's place any more when this returns; false: the device may. */
+static bool give_up(struct gated *gated)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	stage_job_fail(gated->job);
+	stage_job_leave(gated->job, gated->slot);
+	if (!gated->placed)
+		return true;
+	if (gated->stuck || gated->lost) {
+		gated->ring->broken = true;
+		stage_ring_open(gated->ring);
+	}
+	if (!gated->lost)
+		result = driver.cuStreamSynchronize(gated->ring->stream);
+	/* In its order: what follows in the program's stream sees nothing half moved. */
+	stage_ring_open(gated->ring);
+	if (gated->lost || result != CUDA_SUCCESS) {
+		gated->ring->broken = true;
+		return false;
+	}
+	return true;
+}
+
+enum stage_end stage_gated(struct stage_job *job, struct stage_ring *ring, int slot,
+			   CUstream stream)
+{
+	struct gated gated = {.job = job, .ring = ring, .slot = slot, .stream = stream};
+	enum stage_end end = STAGE_END_DONE;
+
+	job->confirmed = stage_ring_confirmed(ring);
+	job->base = ring->pieces;
+	if (run(&gated))
+		copy_threads_close(slot);
+	else
+		end = give_up(&gated) ? STAGE_END_AGAIN : STAGE_END_LOST;
+	/* A piece whose confirmation failed was moved all the same, so the host says what is over. Release: for the next copy's helpers. */
+	leave(&gated);
+	ring->pieces += (uint32_t)gated.submitted + 1;
+	__atomic_store_n(&ring->seen, ring->pieces, __ATOMIC_RELEASE);
+	if (end != STAGE_END_LOST)
+		__atomic_store_n(&ring->words->progress, ring->pieces, __ATOMIC_RELEASE);
+	return end;
+}

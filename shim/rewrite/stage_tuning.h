@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Stage tuning: choices of the engine that a benchmark compares and tests go through. Constant while a copy is under way.
+ */
+#ifndef SLIPSTREAM_REWRITE_STAGE_TUNING_H
+#define SLIPSTREAM_REWRITE_STAGE_TUNING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct stage_tuning {
+	/*
+	 * How a piece is confirmed. An event behind each piece, asked for by the caller; or a value that the stream writes behind
+	 * each piece into pinned memory, which all threads read.
+	 */
+	bool by_value;
+	/* Stores past the caches: into chunks, and into the program's memory. */
+	bool fill_streamed, drain_streamed;
+	size_t piece_bytes; /* at most CHUNK_BYTES */
+	size_t unit_bytes;
+	unsigned int ring;    /* chunks of a copy of many pieces, at most STAGE_RING */
+	unsigned int helpers; /* at most */
+	uint64_t stuck_ns;    /* no progress past an open gate for so long: given up */
+};
+
+extern struct stage_tuning stage_tuning;
+
+#endif
