@@ -181,7 +181,7 @@ CUresult ENTRY_EXPORT cuInit(unsigned int Flags)
 		if (version && version(&number) == CUDA_SUCCESS)
 			emit_driver(NULL, number);
 		entry_rooms_leave();
-		emit_trace_start(state_open_allocations);
+		emit_trace_start(rewrite_open_allocations);
 	}
 	return result;
 }
