@@ -252,6 +252,43 @@ static void send_region(const struct record *record, size_t size)
 	trace_send(TRACE_DEF_REGION, &event);
 }
 
+/* Records without a number of their own are told apart by their place in the file, which has no room for more than 32 bits of them. */
+static uint32_t place_of(const struct record *record)
+{
+	const unsigned char *base = file_base();
+
+	return (uint32_t)((uint64_t)((const unsigned char *)record - base) / RECORD_ALIGN);
+}
+
+static void send_rewrite(const struct record *record, size_t size)
+{
+	const struct record_rewrite *rewrite = (const void *)record;
+	struct trace_def_rewrite event = {
+		.rewrite = place_of(record),
+		.name = rewrite->name,
+#define FIGURE(field) .field = LIVE(rewrite->field),
+		RECORD_REWRITE_FIGURES(FIGURE)
+#undef FIGURE
+	};
+
+	trace_send(TRACE_DEF_REWRITE, &event);
+}
+
+static void send_rewrite_site(const struct record *record, size_t size)
+{
+	const struct record_rewrite_site *site = (const void *)record;
+	struct trace_def_rewrite_site event = {
+		.rewrite_site = place_of(record),
+		.site = site->site,
+		.name = site->rewrite,
+		.function = site->function,
+		.calls = LIVE(site->calls),
+		.denied = LIVE(site->denied),
+	};
+
+	trace_send(TRACE_DEF_REWRITE_SITE, &event);
+}
+
 /* What has no way here is said by the events themselves (record_waited_for). */
 static const struct way {
 	size_t least; /* bytes of the record */
@@ -271,6 +308,8 @@ static const struct way {
 	[RECORD_REGION] = {sizeof(struct record_region), send_region},
 	[RECORD_CONTEXT] = {sizeof(struct record_context), send_context},
 	[RECORD_STREAM] = {sizeof(struct record_stream), send_stream},
+	[RECORD_REWRITE] = {sizeof(struct record_rewrite), send_rewrite},
+	[RECORD_REWRITE_SITE] = {sizeof(struct record_rewrite_site), send_rewrite_site},
 };
 
 /* The record at this offset and its size, which lies within the file and its segment; NULL: damaged. */

@@ -285,6 +285,18 @@ void emit_wait(const struct emit_finding *finding)
 		trace_wait(finding, wait_id, known, count);
 }
 
+bool emit_records(enum trace_event event)
+{
+	/* Pairs with the release store in load_provider(): the provider is whole. */
+	const struct trace_emitter *emitters = __atomic_load_n(&trace_emitters, __ATOMIC_ACQUIRE);
+	int saved_errno = errno;
+	bool records = emitters && __atomic_load_n(emitters[event].state, __ATOMIC_RELAXED) &&
+		       emitters[event].is_enabled();
+
+	errno = saved_errno;
+	return records;
+}
+
 static void write_functions(void)
 {
 	struct record_function *record;

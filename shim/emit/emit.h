@@ -118,8 +118,11 @@ static inline bool emit_traces_full(void)
 	return __atomic_load_n(&emit_full, __ATOMIC_RELAXED);
 }
 
+/* Does a session record this event? For who would have to work for it. */
+bool emit_records(enum trace_event event);
+
 /*
- * An event of level full, struct trace_<event>; where emit_traces_full(). Keeps errno.
+ * An event that is not `wait`, struct trace_<event>; one of level full where emit_traces_full(). Keeps errno.
  */
 void emit_trace(enum trace_event event, const void *payload);
 

@@ -340,6 +340,28 @@ struct record_rewrite {
 	uint64_t to_driver; /* copies that were large enough, and went to the driver; notes say why */
 };
 
+/* All figures of it, in this order: FIGURE(name). */
+#define RECORD_REWRITE_FIGURES(FIGURE)                                                             \
+	FIGURE(hits)                                                                               \
+	FIGURE(misses)                                                                             \
+	FIGURE(unproven)                                                                           \
+	FIGURE(parked)                                                                             \
+	FIGURE(waits_avoided)                                                                      \
+	FIGURE(waits_made)                                                                         \
+	FIGURE(real_frees)                                                                         \
+	FIGURE(purges)                                                                             \
+	FIGURE(events)                                                                             \
+	FIGURE(queries)                                                                            \
+	FIGURE(held_bytes)                                                                         \
+	FIGURE(peak_bytes)                                                                         \
+	FIGURE(live_bytes)                                                                         \
+	FIGURE(limit_bytes)                                                                        \
+	FIGURE(to_device)                                                                          \
+	FIGURE(to_device_bytes)                                                                    \
+	FIGURE(from_device)                                                                        \
+	FIGURE(from_device_bytes)                                                                  \
+	FIGURE(to_driver)
+
 /* A call site that asked to make a rewrite, where there is a deny list. Several of the same site and rewrite add up. */
 struct record_rewrite_site {
 	struct record head;

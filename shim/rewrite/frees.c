@@ -21,6 +21,7 @@
 #include "driver/driver.h"
 #include "emit/emit.h"
 #include "rewrite/deny.h"
+#include "rewrite/events.h"
 #include "rewrite/internal.h"
 #include "rewrite/rewrite.h"
 #include "state/proof.h"
@@ -78,6 +79,7 @@ bool rewrite_device_alloc(struct call *call, CUresult *ret_result, CUdeviceptr *
 		COUNT_FREES(hits, 1);
 		held_less(context, pool_size(POOL_DEVICE, bytes));
 		call->flags |= CALL_REWRITTEN;
+		events_rewritten(call, CONFIG_FIX_FREES, TRACE_REWRITTEN_HIT, bytes);
 		*ret_address = address;
 		*ret_result = CUDA_SUCCESS;
 		done = true;
@@ -140,6 +142,7 @@ bool rewrite_device_free(struct call *call, CUresult *ret_result, CUdeviceptr ad
 {
 	struct pool_block block;
 	struct pool_bytes bytes;
+	uint32_t freed;
 	const char *why;
 	bool done;
 
@@ -158,18 +161,22 @@ bool rewrite_device_free(struct call *call, CUresult *ret_result, CUdeviceptr ad
 			call->flags |= CALL_REWRITTEN;
 		}
 		*ret_result = CUDA_SUCCESS;
+		events_rewritten(call, CONFIG_FIX_FREES, TRACE_REWRITTEN_PARKED, block.requested);
 		counts_bytes();
 		return true;
 	}
 	really_free(call, ret_result, address);
+	freed = *ret_result == CUDA_SUCCESS;
 	if (!why && *ret_result == CUDA_SUCCESS) {
 		/* The limit: this call has drained the device, so others may go too. */
 		why = "a free above the limit";
 		pool_bytes(POOL_DEVICE, &bytes);
-		held_give_back(block.context, bytes.limit / 2);
+		freed += held_give_back(block.context, bytes.limit / 2);
 	}
-	if (why)
+	if (why) {
 		emit_note(NOTE_REWRITE, why);
+		events_real_free(call, CONFIG_FIX_FREES, why, freed, block.requested);
+	}
 	counts_bytes();
 	return true;
 }

@@ -26,9 +26,9 @@ uint64_t held_on_current_device(void);
 
 /*
  * Frees what is held of this context, which must be current, until at most `keep` bytes are held at all. Waits for the device: only in
- * calls that drain it anyway. True: something was freed.
+ * calls that drain it anyway. How many blocks were freed.
  */
-bool held_give_back(uint64_t context, uint64_t keep);
+uint32_t held_give_back(uint64_t context, uint64_t keep);
 
 /* Contexts ended: what was held of them is gone. */
 void held_drop(bool (*lives)(uint64_t context));

@@ -13,6 +13,7 @@
 #include "driver/driver.h"
 #include "emit/emit.h"
 #include "pool/pool.h"
+#include "rewrite/events.h"
 #include "rewrite/frees.h"
 #include "rewrite/internal.h"
 #include "rewrite/rewrite.h"
@@ -131,18 +132,20 @@ uint64_t held_on_current_device(void)
 	return sum;
 }
 
-bool held_give_back(uint64_t context, uint64_t keep)
+uint32_t held_give_back(uint64_t context, uint64_t keep)
 {
 	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
 	struct pool_block *list = pool_drain(POOL_DEVICE, context, keep, true);
 	const struct pool_block *block;
+	uint32_t count = 0;
 
 	if (!list)
-		return false;
+		return 0;
 	/* A capture elsewhere, should one have begun, is not to notice. */
 	if (driver.cuThreadExchangeStreamCaptureMode)
 		driver.cuThreadExchangeStreamCaptureMode(&mode);
 	for (block = list; block; block = block->next) {
+		count++;
 		COUNT_FREES(real_frees, 1);
 		held_less(context, block->size);
 		if (driver.cuMemFree_v2(block->address) != CUDA_SUCCESS)
@@ -151,18 +154,18 @@ bool held_give_back(uint64_t context, uint64_t keep)
 	if (driver.cuThreadExchangeStreamCaptureMode)
 		driver.cuThreadExchangeStreamCaptureMode(&mode);
 	pool_spare(list);
-	return true;
+	return count;
 }
 
 /* The same of a context that is not current. */
-static bool give_back_elsewhere(const struct held *held)
+static uint32_t give_back_elsewhere(const struct held *held)
 {
 	CUcontext ours = (CUcontext)(uintptr_t)LOAD(&held->handle), popped;
-	bool freed = false;
+	uint32_t freed;
 
 	if (!is_there(held) || !driver.cuCtxPushCurrent_v2 || !driver.cuCtxPopCurrent_v2 ||
 	    driver.cuCtxPushCurrent_v2(ours) != CUDA_SUCCESS)
-		return false;
+		return 0;
 	freed = held_give_back(LOAD(&held->id), 0);
 	driver.cuCtxPopCurrent_v2(&popped);
 	return freed;
@@ -172,7 +175,8 @@ bool rewrite_make_room(struct call *call)
 {
 	enum catalogue_kind kind = catalogue_rows[call->function].kind;
 	uint64_t current = state_context_id(call->context);
-	bool freed = false, everywhere;
+	uint32_t freed = 0;
+	bool everywhere;
 	CUdevice device = -1;
 
 	if (!(config.fix & CONFIG_FIX_FREES))
@@ -187,15 +191,16 @@ bool rewrite_make_room(struct call *call)
 
 		if (!LOAD(&held->bytes) || (!everywhere && held->device != device))
 			continue;
-		if (LOAD(&held->id) == current ? held_give_back(current, 0)
-					       : give_back_elsewhere(held))
-			freed = true;
+		freed += LOAD(&held->id) == current ? held_give_back(current, 0)
+						    : give_back_elsewhere(held);
 	}
 	if (freed) {
 		COUNT_FREES(purges, 1);
 		counts_bytes();
+		events_real_free(call, CONFIG_FIX_FREES, "the driver had no memory", freed,
+				 call->bytes);
 	}
-	return freed;
+	return freed > 0;
 }
 
 void held_drop(bool (*lives)(uint64_t context))

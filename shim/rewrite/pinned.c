@@ -19,6 +19,7 @@
 #include "emit/emit.h"
 #include "pool/magazine.h"
 #include "rewrite/deny.h"
+#include "rewrite/events.h"
 #include "rewrite/internal.h"
 #include "rewrite/rewrite.h"
 #include "rewrite/short.h"
@@ -51,12 +52,14 @@ static CUresult driver_alloc(void **ret_address, size_t bytes, uint32_t flags)
 					  : driver.cuMemHostAlloc(ret_address, bytes, flags);
 }
 
-/* Frees a list that pool_drain() gave. Only in a call that drains the device anyway. */
-static void free_list(struct pool_block *list)
+/* Frees a list that pool_drain() gave; how many. Only in a call that drains the device anyway. */
+static uint32_t free_list(struct pool_block *list)
 {
 	const struct pool_block *block;
+	uint32_t count = 0;
 
 	for (block = list; block; block = block->next) {
+		count++;
 		COUNT(real_frees, 1);
 		/* Before: the address may become anybody's memory at once. */
 		if (block->listed)
@@ -65,6 +68,7 @@ static void free_list(struct pool_block *list)
 			emit_note(NOTE_REWRITE, "the driver did not take a block back");
 	}
 	pool_spare(list);
+	return count;
 }
 
 /* The driver has the last word: without a block of ours it is asked with the program's own arguments. */
@@ -74,6 +78,7 @@ static bool allocate(struct call *call, uint64_t context, CUresult *ret_result, 
 	uint64_t size = pool_size(POOL_PINNED, bytes);
 	struct pool_block *list;
 	void *address = NULL;
+	uint32_t freed = 0;
 	CUresult result;
 
 	call->entered = clock_ticks();
@@ -83,10 +88,11 @@ static bool allocate(struct call *call, uint64_t context, CUresult *ret_result, 
 		if (!list)
 			return false;
 		COUNT(purges, 1);
-		free_list(list);
+		freed = free_list(list);
 		result = driver_alloc(&address, size, flags);
 	}
 	call->left = clock_ticks();
+	events_real_free(call, CONFIG_FIX_PINNED, "the driver had no memory", freed, bytes);
 	if (result != CUDA_SUCCESS)
 		return false;
 	if (!pool_add(context, flags, bytes, size, (uintptr_t)address))
@@ -141,6 +147,7 @@ bool rewrite_host_alloc(struct call *call, CUresult *ret_result, void **ret_addr
 		call->flags |= CALL_REWRITTEN;
 		pinned_clear(address, bytes);
 		short_fill(context, flags, bytes);
+		events_rewritten(call, CONFIG_FIX_PINNED, TRACE_REWRITTEN_HIT, bytes);
 		*ret_address = (void *)(uintptr_t)address;
 		*ret_result = CUDA_SUCCESS;
 		done = true;
@@ -212,6 +219,7 @@ bool rewrite_host_free(struct call *call, CUresult *ret_result, void *address)
 {
 	struct pool_block block;
 	struct pool_bytes bytes;
+	uint32_t freed;
 	const char *why;
 	bool ready;
 
@@ -244,18 +252,22 @@ bool rewrite_host_free(struct call *call, CUresult *ret_result, void *address)
 			call->flags |= CALL_REWRITTEN;
 		}
 		*ret_result = CUDA_SUCCESS;
+		events_rewritten(call, CONFIG_FIX_PINNED, TRACE_REWRITTEN_PARKED, block.requested);
 		counts_bytes();
 		return true;
 	}
 	really_free(call, ret_result, address);
+	freed = *ret_result == CUDA_SUCCESS;
 	if (!why && *ret_result == CUDA_SUCCESS) {
 		/* The limit: this call has drained the device, so others may go too. */
 		why = "a free above the limit";
 		pool_bytes(POOL_PINNED, &bytes);
-		free_list(pool_drain(POOL_PINNED, block.context, bytes.limit / 2, true));
+		freed += free_list(pool_drain(POOL_PINNED, block.context, bytes.limit / 2, true));
 	}
-	if (why)
+	if (why) {
 		emit_note(NOTE_REWRITE, why);
+		events_real_free(call, CONFIG_FIX_PINNED, why, freed, block.requested);
+	}
 	counts_bytes();
 	return true;
 }

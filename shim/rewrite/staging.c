@@ -19,6 +19,7 @@
 #include "driver/driver.h"
 #include "emit/emit.h"
 #include "rewrite/deny.h"
+#include "rewrite/events.h"
 #include "rewrite/internal.h"
 #include "rewrite/pinned.h"
 #include "rewrite/rewrite.h"
@@ -158,6 +159,7 @@ static bool stage(struct call *call, CUresult *ret_result, struct staging *stagi
 	if (outcome == STAGE_DONE) {
 		*ret_result = CUDA_SUCCESS;
 		count(call, copy, waits || (!copy->to_device && call->pending_count));
+		events_rewritten(call, CONFIG_FIX_STAGING, TRACE_REWRITTEN_STAGED, call->bytes);
 	}
 	return true;
 }

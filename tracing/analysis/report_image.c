@@ -259,6 +259,31 @@ static bool add_note(void *context, const void *definition)
 	return true;
 }
 
+static bool add_rewrite(void *context, const void *definition)
+{
+	const struct trace_def_rewrite *from = definition;
+	struct record_rewrite *record = ADD(context, RECORD_REWRITE, record_rewrite);
+
+	record->name = from->name;
+#define FIGURE(field) record->field = from->field;
+	RECORD_REWRITE_FIGURES(FIGURE)
+#undef FIGURE
+	return true;
+}
+
+static bool add_rewrite_site(void *context, const void *definition)
+{
+	const struct trace_def_rewrite_site *from = definition;
+	struct record_rewrite_site *record = ADD(context, RECORD_REWRITE_SITE, record_rewrite_site);
+
+	record->site = from->site;
+	record->rewrite = from->name;
+	record->function = from->function;
+	record->calls = from->calls;
+	record->denied = from->denied;
+	return true;
+}
+
 /* ---- what was summed ---- */
 
 static void add_waits(struct image *image)
@@ -377,10 +402,15 @@ uint8_t *report_image(const struct model *model, uint32_t process, const struct 
 		enum trace_event event;
 		bool (*add)(void *context, const void *definition);
 	} definitions[] = {
-		{TRACE_DEF_FUNCTION, add_function},   {TRACE_DEF_RULE, add_rule},
-		{TRACE_DEF_MODULE, add_module},       {TRACE_DEF_SITE, add_site},
-		{TRACE_DEF_CANDIDATE, add_candidate}, {TRACE_DEF_REGION, add_region},
+		{TRACE_DEF_FUNCTION, add_function},
+		{TRACE_DEF_RULE, add_rule},
+		{TRACE_DEF_MODULE, add_module},
+		{TRACE_DEF_SITE, add_site},
+		{TRACE_DEF_CANDIDATE, add_candidate},
+		{TRACE_DEF_REGION, add_region},
 		{TRACE_DEF_NOTE, add_note},
+		{TRACE_DEF_REWRITE, add_rewrite},
+		{TRACE_DEF_REWRITE_SITE, add_rewrite_site},
 	};
 	struct image image = {.model = model, .process = process, .waits = waits};
 

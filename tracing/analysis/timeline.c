@@ -19,6 +19,7 @@
 #include "tracing/analysis/timeline_sites.h"
 #include "tracing/analysis/timeline_streams.h"
 #include "tracing/analysis/timeline_words.h"
+#include "tracing/event_table.h"
 
 /* Slices held back for their definitions. */
 #define HELD_MAX 4096
@@ -289,7 +290,7 @@ static void begin(struct timeline *timeline, const struct analysis_event *event)
 					    : 0;
 	int64_t origin_ns;
 
-	if (timeline->is_begun || event->id < TRACE_WAIT)
+	if (timeline->is_begun || event->id < TRACE_WAIT || trace_event_types[event->id].dumped)
 		return;
 	timeline->is_begun = true;
 	if (call_ns > CALL_MAX_NS)

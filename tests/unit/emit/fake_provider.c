@@ -45,7 +45,11 @@ static bool is_enabled(enum trace_event event)
 	X(record, RECORD)                                                                          \
 	X(stream_wait, STREAM_WAIT)                                                                \
 	X(join, JOIN)                                                                              \
-	X(completed, COMPLETED)
+	X(completed, COMPLETED)                                                                    \
+	X(def_rewrite, DEF_REWRITE)                                                                \
+	X(def_rewrite_site, DEF_REWRITE_SITE)                                                      \
+	X(real_free, REAL_FREE)                                                                    \
+	X(rewritten, REWRITTEN)
 
 #define FUNCTIONS(name, NAME)                                                                      \
 	static bool name##_is_enabled(void)                                                        \

@@ -49,7 +49,8 @@ static unsigned int asked; /* whether dumps are recorded; atomic */
 
 static bool is_enabled(enum trace_event event)
 {
-	bool is_definition = event < TRACE_WAIT;
+	bool is_definition =
+		event < TRACE_WAIT || event == TRACE_DEF_REWRITE || event == TRACE_DEF_REWRITE_SITE;
 
 	if (event == TRACE_DUMP_BEGIN)
 		__atomic_fetch_add(&asked, 1, __ATOMIC_RELAXED);
@@ -82,6 +83,9 @@ static size_t size_of(enum trace_event event)
 		[TRACE_PROCESS_END] = sizeof(struct trace_process_end),
 		[TRACE_WAIT] = sizeof(struct trace_wait),
 		[TRACE_SUBMIT] = sizeof(struct trace_submit),
+		[TRACE_DEF_REWRITE] = sizeof(struct trace_def_rewrite),
+		[TRACE_DEF_REWRITE_SITE] = sizeof(struct trace_def_rewrite_site),
+		[TRACE_REAL_FREE] = sizeof(struct trace_real_free),
 	};
 
 	assert_true(sizes[event] > 0);

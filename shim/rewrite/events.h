@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Events: what the rewrites do, for a trace (tracing/events.yaml: real_free, rewritten). Called by the rewrites, behind what they tell of, with no
+ * lock held: a tracer may block. Counts are no matter of theirs (counts.c), reasons neither (NOTE_REWRITE).
+ */
+#ifndef SLIPSTREAM_REWRITE_EVENTS_H
+#define SLIPSTREAM_REWRITE_EVENTS_H
+
+#include <stdint.h>
+
+#include "config.h"
+#include "emit/emit.h"
+
+struct call;
+
+/*
+ * The driver freed `blocks` of the rewrite's blocks in this call. `why`: as in the note; `bytes`: that the program allocates or frees in it. The
+ * stack is taken only if a session records the event.
+ */
+void events_real_free(const struct call *call, enum config_fix rewrite, const char *why,
+		      uint32_t blocks, uint64_t bytes);
+
+/* Slow way of events_rewritten(). */
+void events_call(const struct call *call, enum config_fix rewrite, uint32_t how, uint64_t bytes);
+
+/* A call was rewritten; `how`: TRACE_REWRITTEN_<how>. One load where the trace is not of level full. */
+static inline void events_rewritten(const struct call *call, enum config_fix rewrite, uint32_t how,
+				    uint64_t bytes)
+{
+	if (__builtin_expect(emit_traces_full(), 0))
+		events_call(call, rewrite, how, bytes);
+}
+
+#endif
