@@ -16,8 +16,9 @@
  *	  the other events nothing. Anybody who may write to the file can change it all the time;
  *	  therefore no such dump comes sooner than ASKED_EVERY_NS after the last one, nor sooner than
  *	  DUMP_SHARE allows
- *	- when a wait is emitted that blocked longer than SLIPSTREAM_DUMP_OVER, with the same limit: a
- *	  tracer's trigger saves a snapshot at this event, and asks nobody before
+ *	- when a wait is emitted that blocked longer than SLIPSTREAM_DUMP_OVER: a tracer's trigger saves
+ *	  a snapshot at this event, and asks nobody before. Not sooner than DUMP_EVERY_NS and DUMP_SHARE
+ *	  allow after the last such dump, whatever others there were
  *	- when the provider says that the process ends
  *
  * loading	compare and swap NONE -> RUNNING, then DONE or FAILED for good
@@ -29,7 +30,7 @@
  *		anyone); read by anyone who emits, relaxed: a stale value costs a look or a late definition
  * due_ns	as next_ns. Cleared before it: where the holder of the token overwrites the 0 in next_ns,
  *		the one in due_ns is found at the next look
- * answered, allowed_ns	under the token
+ * answered, allowed_ns, over_allowed_ns	under the token
  * is_over	set by who emits such a wait, for itself or for who has the token; a request, no more
  * over_ns	written before trace_emitters
  * dump_wanted	written by other processes, any value at any time
@@ -84,7 +85,8 @@ static uint64_t due_ns;   /* when the next dump has to be made, asked for or not
 static uint64_t answered; /* what was in dump_wanted at the last dump */
 static uint64_t over_ns = UINT64_MAX;
 static bool is_over;
-static uint64_t allowed_ns; /* when the next one that is asked for may be made */
+static uint64_t over_allowed_ns; /* when a call that blocked long may have the next dump */
+static uint64_t allowed_ns;      /* when the next one that is asked for may be made */
 int trace_recording;
 static uint32_t dumps, dump_events; /* under the token */
 static __thread bool has_token __attribute__((tls_model("initial-exec")));
@@ -216,16 +218,19 @@ static uint64_t wanted(void)
 	return __atomic_load_n(&header->dump_wanted, __ATOMIC_RELAXED);
 }
 
-/* A call that blocked long and comes too early gets none later: the snapshot is taken by then. */
 static bool is_asked_for(uint64_t now_ns)
 {
-	bool over = __atomic_exchange_n(&is_over, false, __ATOMIC_RELAXED);
-
-	return now_ns >= allowed_ns && (over || wanted() != answered);
+	return now_ns >= allowed_ns && wanted() != answered;
 }
 
-/* Under the token. */
-static void dump(uint32_t reason)
+/* One that comes too early gets none later: the snapshot is taken by then. */
+static bool has_blocked_long(uint64_t now_ns)
+{
+	return __atomic_exchange_n(&is_over, false, __ATOMIC_RELAXED) && now_ns >= over_allowed_ns;
+}
+
+/* Under the token. When the next one of the same reason may come. */
+static uint64_t dump(uint32_t reason)
 {
 	struct record_header *header = file_base();
 	uint64_t began = now(CLOCK_MONOTONIC);
@@ -256,6 +261,7 @@ static void dump(uint32_t reason)
 	took = UINT64_MAX;
 	__atomic_compare_exchange_n(&due_ns, &took, began, false, __ATOMIC_RELAXED,
 				    __ATOMIC_RELAXED);
+	return began;
 }
 
 static bool take_token(void)
@@ -293,6 +299,8 @@ static void __attribute__((cold, noinline)) send_definitions(uint64_t now_ns)
 		__atomic_store_n(&trace_recording, RECORDING_BARE, __ATOMIC_RELAXED);
 	} else if (__atomic_load_n(&trace_recording, __ATOMIC_RELAXED) != RECORDING_DUMPED) {
 		dump(TRACE_DUMP_FIRST);
+	} else if (has_blocked_long(now_ns)) {
+		over_allowed_ns = dump(TRACE_DUMP_ASKED);
 	} else if (now_ns >= __atomic_load_n(&due_ns, __ATOMIC_RELAXED)) {
 		dump(TRACE_DUMP_TIME);
 	} else if (is_asked_for(now_ns)) {
@@ -522,7 +530,7 @@ void trace_forked(void)
 	__atomic_store_n(&sent, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&trace_recording, RECORDING_NOTHING, __ATOMIC_RELAXED);
 	__atomic_store_n(&any_again, false, __ATOMIC_RELAXED);
-	answered = allowed_ns = 0;
+	answered = allowed_ns = over_allowed_ns = 0;
 	for (i = 0; i < AGAIN_MAX; i++)
 		__atomic_store_n(&again[i], NO_RECORD, __ATOMIC_RELAXED);
 	dumps = 0;

@@ -463,12 +463,11 @@ static void test_asked_all_the_time(void **state)
 	slow_ns = 0;
 }
 
-/* A call that blocked longer than SLIPSTREAM_DUMP_OVER comes behind a dump of its own, if the last one is some time ago. */
+/* A call that blocked longer than SLIPSTREAM_DUMP_OVER comes behind a dump of its own, the first in a second. */
 static void test_blocked_long(void **state)
 {
 	(void)state;
 	wait_for(1, 1, 0);
-	usleep(LIMIT_US);
 	taken_count = 0;
 	blocked_ns = OVER_NS;
 	wait_for(1, 1, 0);
@@ -486,6 +485,13 @@ static void test_blocked_long(void **state)
 	usleep(LIMIT_US);
 	wait_for(1, 1, 0);
 	assert_int_equal(count(TRACE_DUMP_BEGIN), 1);
+	/* It is said to be asked for, though one is due as well. */
+	usleep(1000000);
+	blocked_ns = OVER_NS + 1;
+	wait_for(1, 1, 0);
+	blocked_ns = 10;
+	assert_int_equal(count(TRACE_DUMP_BEGIN), 2);
+	assert_int_equal(last(TRACE_DUMP_BEGIN)->dump_begin.reason, TRACE_DUMP_ASKED);
 }
 
 /* A session that wants waits alone gets no definitions, and is not asked at each. */
