@@ -45,6 +45,7 @@ static uint32_t running; /* helpers made; written by the thread that starts them
 static uint32_t started; /* exchanged by the thread that starts them */
 static int32_t owner;    /* process whose words these are; 0: none yet, -1: being reset */
 static uint32_t most = COPY_THREADS_MAX;
+static bool whatever; /* of the processors */
 
 uint64_t copy_now(void)
 {
@@ -245,9 +246,10 @@ unsigned int copy_threads_inside(int slot)
 	return __atomic_load_n(&slots[slot].state, __ATOMIC_ACQUIRE) & INSIDE;
 }
 
-void copy_threads_limit(unsigned int limit)
+void copy_threads_limit(unsigned int limit, bool exactly)
 {
 	most = limit;
+	whatever = exactly;
 }
 
 unsigned int copy_threads_running(void)
@@ -259,5 +261,7 @@ unsigned int copy_threads_possible(void)
 {
 	unsigned int cpus = copy_cpus();
 
+	if (whatever)
+		return most;
 	return cpus - 1 < most ? cpus - 1 : most;
 }

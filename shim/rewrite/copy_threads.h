@@ -40,8 +40,8 @@ unsigned int copy_threads_running(void);
 /* cpus.c: processors that this process may use: its affinity, and its control groups' quota rounded up. At least 1. */
 unsigned int copy_cpus(void);
 
-/* Tests and benchmarks, before the first post: at most this many helpers. */
-void copy_threads_limit(unsigned int most);
+/* Tests and benchmarks, before the first post: at most this many helpers; `exactly`: whatever processors there are. */
+void copy_threads_limit(unsigned int most, bool exactly);
 
 /* One moment of a loop that waits for another thread. */
 static inline void copy_pause(void)

@@ -213,7 +213,7 @@ static void run(CUstream stream, uint64_t context, bool raw)
 {
 	unsigned int i;
 
-	copy_threads_limit(stage_tuning.helpers);
+	copy_threads_limit(stage_tuning.helpers, false);
 	printf("%-6s by_value %d fill_streamed %d drain_streamed %d piece %zu unit %zu ring %u "
 	       "helpers "
 	       "%u fresh %d huge %d\n",
