@@ -704,18 +704,271 @@ static void limit(int count)
 	free(blocks);
 }
 
+/* ---- blocks that another thread keeps for itself ---- */
+
+static unsigned char *kept[2];
+
+/* Leaves two blocks that were freed with nothing at work, and waits to be let go. */
+static void *keep(void *data)
+{
+	OK(cuCtxSetCurrent(context));
+	kept[0] = allocate(1);
+	kept[1] = allocate(1);
+	OK(cuMemFreeHost(kept[0]));
+	OK(cuMemFreeHost(kept[1]));
+	if (!data)
+		return NULL;
+	pthread_barrier_wait(&barrier);
+	pthread_barrier_wait(&barrier);
+	return NULL;
+}
+
+static pthread_t begin_keeping(bool waits)
+{
+	pthread_t thread;
+
+	pthread_barrier_init(&barrier, NULL, 2);
+	pthread_create(&thread, NULL, keep, waits ? &barrier : NULL);
+	if (waits)
+		pthread_barrier_wait(&barrier);
+	else
+		pthread_join(thread, NULL);
+	return thread;
+}
+
+static void end_keeping(pthread_t thread)
+{
+	pthread_barrier_wait(&barrier);
+	pthread_join(thread, NULL);
+}
+
+static bool is_kept(const void *block)
+{
+	return block == kept[0] || block == kept[1];
+}
+
+/* Before the driver pins more, every thread's blocks are looked at. */
+static void kept_elsewhere(void)
+{
+	pthread_t thread = begin_keeping(true);
+
+	EXPECT(is_kept(allocate(2)));
+	EXPECT(is_kept(allocate(2)));
+	EXPECT(!is_kept(allocate(2)));
+	end_keeping(thread);
+}
+
+static void kept_by_the_dead(void)
+{
+	for (int i = 0; i < 20; i++)
+		begin_keeping(false);
+	EXPECT(is_kept(allocate(2)));
+	EXPECT(is_kept(allocate(2)));
+}
+
+/* The third allocation of the driver fails once: another thread's blocks go, too. */
+static void purge_elsewhere(void)
+{
+	pthread_t thread = begin_keeping(true);
+	void *larger;
+
+	OK(cuMemHostAlloc(&larger, 10 * BYTES, 0));
+	memset(larger, 5, 10 * BYTES);
+	end_keeping(thread);
+}
+
+/* A thread whose own blocks went with their context gets none of them. */
+static void *keep_past_the_end(void *data)
+{
+	unsigned int flags;
+	void *block;
+
+	keep(&barrier);
+	pthread_barrier_wait(&barrier);
+	OK(cuCtxSetCurrent(context));
+	for (int i = 0; i < 3; i++) {
+		block = allocate(2);
+		OK(cuMemHostGetFlags(&flags, block));
+		OK(cuMemFreeHost(block));
+		EXPECT(is_used_again(block));
+	}
+	return NULL;
+}
+
+static void reset_elsewhere(void)
+{
+	pthread_t thread;
+
+	pthread_barrier_init(&barrier, NULL, 2);
+	pthread_create(&thread, NULL, keep_past_the_end, NULL);
+	pthread_barrier_wait(&barrier);
+	OK(cuDevicePrimaryCtxReset(0));
+	OK(cuDevicePrimaryCtxRetain(&context, 0));
+	pthread_barrier_wait(&barrier);
+	pthread_barrier_wait(&barrier);
+	pthread_join(thread, NULL);
+}
+
+static CUstream busy_stream;
+
+/* In a row, so that the last of them are launched with next to no code of ours. */
+static void *launch_behind_gate(void *data)
+{
+	OK(cuCtxSetCurrent(context));
+	for (int i = 0; i < 200; i++)
+		run_spin(busy_stream, 1);
+	OK(cuStreamSynchronize(busy_stream));
+	close_gate(busy_stream);
+	OK(cuMemcpyHtoDAsync(slot, shared, BYTES, busy_stream));
+	for (int i = 0; i < 200; i++)
+		run_spin(busy_stream, 1);
+	return NULL;
+}
+
+/* Work of another thread, submitted a moment ago. */
+static void launched_elsewhere(void)
+{
+	pthread_t thread;
+
+	/* This thread is used to the short way. */
+	for (int i = 0; i < 10; i++)
+		OK(cuMemFreeHost(allocate(1)));
+	shared = allocate(1);
+	busy_stream = new_stream(CU_STREAM_NON_BLOCKING);
+	pthread_create(&thread, NULL, launch_behind_gate, NULL);
+	pthread_join(thread, NULL);
+	OK(cuMemFreeHost(shared));
+	for (int i = 0; i < 3; i++)
+		EXPECT(allocate(2) != shared);
+	*flag = 1;
+	OK(cuStreamSynchronize(busy_stream));
+	EXPECT(slot_holds(1));
+}
+
+static int freed_well, freed_badly;
+
+static void *free_shared(void *data)
+{
+	CUresult result;
+
+	OK(cuCtxSetCurrent(context));
+	for (int i = 0; i < 10; i++)
+		OK(cuMemFreeHost(allocate(1)));
+	for (int i = 0; i < 500; i++) {
+		if (data)
+			shared = allocate(1);
+		pthread_barrier_wait(&barrier);
+		result = cuMemFreeHost(shared);
+		EXPECT(result == CUDA_SUCCESS || result == CUDA_ERROR_INVALID_VALUE);
+		__atomic_fetch_add(result == CUDA_SUCCESS ? &freed_well : &freed_badly, 1,
+				   __ATOMIC_RELAXED);
+		pthread_barrier_wait(&barrier);
+	}
+	return NULL;
+}
+
+/* Of two frees of one block at the same moment one is the program's mistake. */
+static void twice(void)
+{
+	pthread_t thread;
+
+	pthread_barrier_init(&barrier, NULL, 2);
+	pthread_create(&thread, NULL, free_shared, NULL);
+	free_shared(&barrier);
+	pthread_join(thread, NULL);
+	EXPECT(freed_well == 500 && freed_badly == 500);
+}
+
+/* With SLIPSTREAM_ZERO=full. */
+static void zeroed(void)
+{
+	unsigned char *block = allocate(1);
+	void *again;
+
+	for (int i = 0; i < 5; i++) {
+		memset(block, 7, BYTES);
+		OK(cuMemFreeHost(block));
+		OK(cuMemHostAlloc(&again, BYTES - 1, 0));
+		EXPECT(again == block);
+		for (int j = 0; j < BYTES - 1; j++)
+			EXPECT(block[j] == 0);
+	}
+}
+
+/* Sizes of all magnitudes, allocated and freed at random by some threads. What is live at the end is printed. */
+static uint64_t requested;
+
+static void *mix(void *data)
+{
+	enum { BLOCKS = 60 };
+	void *blocks[BLOCKS] = {0};
+	size_t bytes[BLOCKS] = {0};
+	uint64_t state = (uintptr_t)data;
+
+	OK(cuCtxSetCurrent(context));
+	for (int i = 0; i < 3000; i++) {
+		int which;
+
+		state = state * 6364136223846793005u + 1442695040888963407u;
+		which = (int)(state >> 33) % BLOCKS;
+		if (blocks[which])
+			OK(cuMemFreeHost(blocks[which]));
+		bytes[which] = (size_t)1 << (10 + (state >> 40) % 10);
+		bytes[which] += (size_t)(state >> 20) % bytes[which] + 1;
+		OK(cuMemHostAlloc(&blocks[which], bytes[which], 0));
+	}
+	for (int i = 0; i < BLOCKS; i++)
+		__atomic_fetch_add(&requested, bytes[i], __ATOMIC_RELAXED);
+	return NULL;
+}
+
+static void mixed(void)
+{
+	pthread_t threads[4];
+
+	for (uintptr_t i = 0; i < 4; i++)
+		pthread_create(&threads[i], NULL, mix, (void *)(i + 1));
+	for (int i = 0; i < 4; i++)
+		pthread_join(threads[i], NULL);
+	printf("%llu\n", (unsigned long long)requested);
+}
+
 static const struct {
 	const char *name;
 	void (*run)(void);
 } cases[] = {
-	{"in-flight", in_flight},       {"asked", asked},         {"other-context", other_context},
-	{"other-legacy", other_legacy}, {"broken", broken},       {"unseen", unseen},
-	{"unseen-end", unseen_end},     {"destroyed", destroyed}, {"other-thread", other_thread},
-	{"ended-thread", ended_thread}, {"legacy", legacy},       {"full-queue", full_queue},
-	{"capturing", capturing},       {"reset", reset},         {"forked", forked},
-	{"threads", threads},           {"ends", ends},           {"no-context", no_context},
-	{"buffers", buffers},           {"strict", strict},       {"relaxed", relaxed},
-	{"many-streams", many_streams}, {"faults", faults},       {"purge", purge},
+	{"in-flight", in_flight},
+	{"asked", asked},
+	{"other-context", other_context},
+	{"other-legacy", other_legacy},
+	{"broken", broken},
+	{"unseen", unseen},
+	{"unseen-end", unseen_end},
+	{"destroyed", destroyed},
+	{"other-thread", other_thread},
+	{"ended-thread", ended_thread},
+	{"legacy", legacy},
+	{"full-queue", full_queue},
+	{"capturing", capturing},
+	{"reset", reset},
+	{"forked", forked},
+	{"threads", threads},
+	{"ends", ends},
+	{"no-context", no_context},
+	{"buffers", buffers},
+	{"strict", strict},
+	{"relaxed", relaxed},
+	{"many-streams", many_streams},
+	{"faults", faults},
+	{"purge", purge},
+	{"kept-elsewhere", kept_elsewhere},
+	{"kept-by-the-dead", kept_by_the_dead},
+	{"purge-elsewhere", purge_elsewhere},
+	{"reset-elsewhere", reset_elsewhere},
+	{"launched-elsewhere", launched_elsewhere},
+	{"twice", twice},
+	{"zeroed", zeroed},
+	{"mixed", mixed},
 };
 
 int main(int argc, char **argv)

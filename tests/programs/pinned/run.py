@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """The pinned pool of mode fix on the simulated driver: its rules one by one, and random programs that must print what they print without it.
 
-    run.py --shim FILE --simcuda DIR --cases FILE --random FILE [--only cases|random|faults] [SEED...]
+    run.py --shim FILE --simcuda DIR --cases FILE --random FILE --signals FILE --signals-driver FILE [--only cases|random|faults] [SEED...]
 
 Exit status 1 and what differs, where a rule is broken; `mutate` beside it switches each one off and runs this.
 """
@@ -21,7 +21,8 @@ REWRITE, NOTE_REWRITE = 17, 11
 FIELDS = ("hits misses unproven parked waits_avoided waits_made real_frees purges events queries held_bytes peak_bytes live_bytes "
           "limit_bytes").split()
 CASES = ("in-flight asked other-context other-legacy destroyed other-thread ended-thread legacy full-queue capturing reset forked threads ends no-context "
-         "buffers relaxed many-streams broken unseen unseen-end").split()
+         "buffers relaxed many-streams broken unseen unseen-end kept-elsewhere kept-by-the-dead launched-elsewhere twice "
+         "reset-elsewhere").split()
 # What the rewrite calls of the driver by itself, and answers that must not harm: out of memory, unknown.
 FAULTS = ("cuMemHostAlloc", "cuMemFreeHost", "cuEventCreate", "cuEventRecord", "cuEventQuery", "cuStreamQuery",
           "cuThreadExchangeStreamCaptureMode", "cuCtxGetId")
@@ -38,11 +39,13 @@ def counts(folder):
     for process in slip.processes(folder):
         for kind, body in slip.records(process.path):
             if kind == REWRITE:
+                total["records"] += 1
                 total.update(dict(zip(FIELDS, struct.unpack_from(f"<{len(FIELDS)}Q", body, 16))))
         for (code, text), count in process.notes.items():
             if code in (NOTE_REWRITE, "rewrite"):
                 reasons[text] += count
-    return total, reasons
+    # Of one magazine `live` may be less than nothing.
+    return collections.Counter({field: value % 2**64 for field, value in total.items()}), reasons
 
 
 def run(options, command, fix=True, **variables):
@@ -79,6 +82,14 @@ def cases(options):
                 expect(total["hits"] >= 1, f"counts {dict(total)}: nothing is given out behind a capture")
             elif name == "reset":
                 expect(not total["held_bytes"], f"counts {dict(total)}: blocks of a context that is gone")
+            elif name == "launched-elsewhere":
+                expect(total["hits"] >= 9 and total["waits_avoided"] == 1, f"counts {dict(total)}")
+            elif name == "kept-by-the-dead":
+                expect(total["records"] == 2, f"counts {dict(total)}: threads one after the other do not share a magazine")
+            elif name == "reset-elsewhere":
+                expect(not total["held_bytes"], f"counts {dict(total)}: blocks of a context that is gone")
+            elif name == "twice":
+                expect(total["parked"] == 520, f"counts {dict(total)}: not every free was counted once")
         yield name, one
 
     def strict():
@@ -94,10 +105,37 @@ def cases(options):
         expect(total["held_bytes"] <= total["limit_bytes"], "more is held than the limit")
         expect(reasons["a free above the limit"] >= 1 and total["real_frees"] > blocks // 3, f"{dict(total)} {dict(reasons)}")
 
+    def zeroed():
+        _, total, _ = run(options, [options.cases, "zeroed"], SLIPSTREAM_ZERO="full")
+        expect(total["hits"] == 5, f"counts {dict(total)}")
+
+    def mixed():
+        """What the driver has for the program is little more than the program asked for."""
+        out, total, _ = run(options, [options.cases, "mixed"])
+        expect(int(out) <= total["live_bytes"] <= 1.15 * int(out), f"{total['live_bytes']} bytes live for {int(out)}")
+        expect(total["hits"] >= 1000 and total["hits"] + total["misses"] == 12000, f"counts {dict(total)}")
+
+    def signals():
+        """No call is lost to the counts, whether it went the short way or was made by a handler in the middle of one."""
+        with tempfile.TemporaryDirectory() as folder:
+            os.symlink(options.signals_driver, os.path.join(folder, "libcuda.so.1"))
+            environment = {name: value for name, value in os.environ.items() if not name.startswith("SLIPSTREAM_")}
+            environment.update(LD_LIBRARY_PATH=folder, LD_PRELOAD=options.shim, SLIPSTREAM_MODE="fix", SLIPSTREAM_OUT=folder)
+            done = subprocess.run([options.signals], env=environment, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+            expect(done.returncode == 0, f"ended with {done.returncode}: {done.stderr.strip()}")
+            total, _ = counts(folder)
+            calls = sum((collections.Counter(process.counts) for process in slip.processes(folder)), collections.Counter())
+            for name in ("cuMemHostAlloc", "cuMemFreeHost"):
+                expect(calls[name] == int(done.stdout), f"{calls[name]} calls of {name} for {done.stdout.strip()}")
+            expect(total["hits"] >= 1900, f"counts {dict(total)}")
+
     def blocking():
         _, total, reasons = run(options, [options.cases, "buffers-off"], CUDA_LAUNCH_BLOCKING="1")
         expect(not total["hits"] and reasons["off: CUDA_LAUNCH_BLOCKING is set"] == 1, f"{dict(total)} {dict(reasons)}")
 
+    yield "zeroed", zeroed
+    yield "mixed", mixed
+    yield "signals", signals
     yield "strict", strict
     yield "limit", limit
     yield "launch-blocking", blocking
@@ -117,6 +155,11 @@ def faults(options):
         _, total, _ = run(options, [options.cases, "purge"], SIMCUDA_FAIL="cuMemHostAlloc:3:2")
         expect(total["purges"] == 1 and total["real_frees"] == 2, f"counts {dict(total)}")
     yield "purge", purge
+
+    def elsewhere():
+        _, total, _ = run(options, [options.cases, "purge-elsewhere"], SIMCUDA_FAIL="cuMemHostAlloc:3:2")
+        expect(total["purges"] == 1 and total["real_frees"] == 2, f"counts {dict(total)}")
+    yield "purge-elsewhere", elsewhere
 
 
 def random(options):
@@ -145,7 +188,7 @@ def random(options):
 
 def main():
     parser = argparse.ArgumentParser()
-    for name in ("shim", "simcuda", "cases", "random"):
+    for name in ("shim", "simcuda", "cases", "random", "signals", "signals-driver"):
         parser.add_argument("--" + name, required=True, type=os.path.abspath)
     parser.add_argument("--only", choices=("cases", "random", "faults"))
     parser.add_argument("seeds", nargs="*", type=int, default=[1, 2, 3, 4])
