@@ -250,9 +250,10 @@ static enum bisect_answer try_sites(void *context, const bool *off)
 {
 	struct bisect *bisect = context;
 	_cleanup_free_ char *fix = bisect_words_join(&bisect->switches, NULL);
-	size_t count = count_of(off, bisect->sites.count);
-	_cleanup_free_ char *what = memory_format("%zu of %zu call site%s denied", count,
-						  bisect->sites.count, plural(bisect->sites.count));
+	size_t count = count_of(off, bisect->sites.uses.count);
+	_cleanup_free_ char *what =
+		memory_format("%zu of %zu call site%s denied", count, bisect->sites.uses.count,
+			      plural(bisect->sites.uses.count));
 	struct bisect_settings settings = {
 		.fix = fix, .relax = bisect->relax, .deny = bisect->denied};
 
@@ -312,13 +313,14 @@ static bool *find_switches(struct bisect *bisect)
 	answer = try_switches(bisect, off);
 	bisect->keeps_sites = false;
 	if (answer == BISECT_GOOD) {
-		(void)printf(bisect->sites.count ? "no difference: mode fix made rewrites at %zu "
-						   "call site%s, and the "
-						   "outcome is that of raw runs\n"
-						 : "no difference: mode fix made no rewrite at all "
-						   "(%zu call site%s; "
-						   "slipstream run --mode fix tells why)\n",
-			     bisect->sites.count, plural(bisect->sites.count));
+		(void)printf(bisect->sites.uses.count
+				     ? "no difference: mode fix made rewrites at %zu "
+				       "call site%s, and the "
+				       "outcome is that of raw runs\n"
+				     : "no difference: mode fix made no rewrite at all "
+				       "(%zu call site%s; "
+				       "slipstream run --mode fix tells why)\n",
+			     bisect->sites.uses.count, plural(bisect->sites.uses.count));
 		free(off);
 		quit(bisect, BISECT_NONE);
 	}
@@ -366,17 +368,18 @@ static bool *find_sites(struct bisect *bisect, const bool *switches)
 	for (int round = 0; round < ROUNDS; round++) {
 		enum bisect_answer answer;
 
-		off = memory_check(realloc(off, bisect->sites.count + 1));
-		for (size_t i = 0; i < bisect->sites.count; i++)
-			off[i] =
-				is_off(&bisect->switches, switches, bisect->sites.sites[i].rewrite);
+		off = memory_check(realloc(off, bisect->sites.uses.count + 1));
+		for (size_t i = 0; i < bisect->sites.uses.count; i++)
+			off[i] = is_off(&bisect->switches, switches,
+					bisect->sites.uses.uses[i].rewrite);
 		bisect->keeps_sites = true;
 		bisect->fresh = 0;
 		answer = try_sites(bisect, off);
 		bisect->keeps_sites = false;
 		/* What came to light now is not denied, and was no harm. */
-		off = memory_check(realloc(off, bisect->sites.count + 1));
-		for (size_t i = bisect->sites.count - bisect->fresh; i < bisect->sites.count; i++)
+		off = memory_check(realloc(off, bisect->sites.uses.count + 1));
+		for (size_t i = bisect->sites.uses.count - bisect->fresh;
+		     i < bisect->sites.uses.count; i++)
 			off[i] = false;
 		if (answer == BISECT_GOOD)
 			return off;
@@ -397,7 +400,7 @@ struct among {
 static enum bisect_answer try_among(void *context, const bool *off)
 {
 	const struct among *among = context;
-	_cleanup_free_ bool *all = memory_new(among->bisect->sites.count * sizeof(*all));
+	_cleanup_free_ bool *all = memory_new(among->bisect->sites.uses.count * sizeof(*all));
 
 	for (size_t i = 0; i < among->count; i++)
 		all[among->index[i]] = off[i];
@@ -417,14 +420,14 @@ static size_t search_among(struct among *among, size_t most, bool *found)
  */
 static void narrow_sites(struct bisect *bisect, bool *off)
 {
-	size_t count = count_of(off, bisect->sites.count), k = count, backward, forward;
+	size_t count = count_of(off, bisect->sites.uses.count), k = count, backward, forward;
 	_cleanup_free_ size_t *last_first = memory_new(count * sizeof(*last_first));
 	_cleanup_free_ size_t *first_first = memory_new(count * sizeof(*first_first));
 	_cleanup_free_ bool *found = memory_new(count * sizeof(*found));
 	_cleanup_free_ bool *other = memory_new(count * sizeof(*other));
 	struct among among = {.bisect = bisect, .index = last_first, .count = count};
 
-	for (size_t i = 0; i < bisect->sites.count; i++) {
+	for (size_t i = 0; i < bisect->sites.uses.count; i++) {
 		if (!off[i])
 			continue;
 		k--;
@@ -479,8 +482,8 @@ static void print_sites(struct bisect *bisect, const bool *off)
 	struct lines lines = {.out = stdout, .style = &output.style};
 
 	report_style_init(&output, STDOUT_FILENO);
-	for (size_t i = 0; i < bisect->sites.count; i++) {
-		const struct bisect_site *site = &bisect->sites.sites[i];
+	for (size_t i = 0; i < bisect->sites.uses.count; i++) {
+		const struct report_rewrite_use *site = &bisect->sites.uses.uses[i];
 
 		if (!off[i])
 			continue;
@@ -528,7 +531,7 @@ static void search(struct bisect *bisect)
 		(void)printf(
 			"inconclusive: with all %zu known call sites denied the outcome is still "
 			"another one; leave the switch off\n",
-			bisect->sites.count);
+			bisect->sites.uses.count);
 		quit(bisect, BISECT_INCONCLUSIVE);
 	}
 	print_sites(bisect, sites);

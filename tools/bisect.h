@@ -11,8 +11,7 @@
 #define BISECT_FOUND        1
 #define BISECT_INCONCLUSIVE 3
 
-struct report;
-struct report_site;
+#include "report_rewrite.h"
 
 /* ---- bisect_search.c: which elements must be off, so that all is good ---- */
 
@@ -87,18 +86,10 @@ void bisect_outcome_done(struct bisect_outcome *outcome);
 /* Removes a folder and what our runs left in it. */
 void bisect_remove_folder(const char *folder);
 
-/* ---- bisect_sites.c: call sites that made rewrites ---- */
-
-struct bisect_site {
-	struct report_site *site; /* the report's */
-	const char *rewrite;      /* the report's */
-	const char *function;     /* the same; NULL unknown */
-	uint64_t calls;
-};
+/* ---- bisect_sites.c: call sites that made rewrites, those that the user's own list denies left out ---- */
 
 struct bisect_sites {
-	struct bisect_site *sites; /* by first appearance */
-	size_t count, capacity;
+	struct report_rewrite_uses uses;
 	struct report *report;
 };
 

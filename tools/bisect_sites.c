@@ -11,69 +11,25 @@
 #include "command.h"
 #include "memory.h"
 #include "report.h"
-#include "report_sites.h"
 #include "text.h"
-
-static const char *function_name(const struct record_file *file, uint32_t number)
-{
-	const struct record_function *function =
-		(const void *)record_find(&file->functions, number);
-
-	return function ? record_string_text(file, function->name) : NULL;
-}
-
-/* True: it is new. */
-static bool add(struct bisect_sites *sites, const struct bisect_site *site)
-{
-	for (size_t i = 0; i < sites->count; i++) {
-		struct bisect_site *known = &sites->sites[i];
-
-		if (known->site != site->site || strcmp(known->rewrite, site->rewrite))
-			continue;
-		known->calls += site->calls;
-		return false;
-	}
-	sites->sites =
-		memory_grow(sites->sites, sites->count, &sites->capacity, sizeof(*sites->sites));
-	sites->sites[sites->count++] = *site;
-	return true;
-}
 
 size_t bisect_sites_add(struct bisect_sites *sites, const char *folder)
 {
 	_cleanup_free_ char *error_text = NULL;
-	size_t from, fresh = 0;
+	size_t first;
 
 	if (!sites->report)
 		sites->report = report_new();
-	from = sites->report->file_count;
+	first = sites->report->file_count;
 	/* A program that never called the driver leaves none. */
 	if (report_add_path(sites->report, folder, 0, &error_text))
 		return 0;
-	for (size_t i = from; i < sites->report->file_count; i++) {
-		const struct record_file *file = sites->report->files[i];
-
-		for (size_t j = 0; j < file->rewrite_sites.count; j++) {
-			const struct record_rewrite_site *record =
-				(const void *)file->rewrite_sites.records[j];
-			struct bisect_site site = {
-				.site = report_site_of(sites->report, file, record->site),
-				.rewrite = record_string_text(file, record->rewrite),
-				.function = function_name(file, record->function),
-				.calls = record->calls,
-			};
-
-			/* Denied by the user's own list: no rewrite was made there. */
-			if (site.site && site.rewrite && record->calls > record->denied)
-				fresh += add(sites, &site);
-		}
-	}
-	return fresh;
+	return report_rewrite_uses_add(&sites->uses, sites->report, first, true);
 }
 
 void bisect_sites_done(struct bisect_sites *sites)
 {
-	free(sites->sites);
+	free(sites->uses.uses);
 	report_free(sites->report);
 	*sites = (struct bisect_sites){0};
 }
@@ -127,8 +83,8 @@ void bisect_sites_write(const struct bisect_sites *sites, const bool *off, const
 			"# slipstream bisect: call sites whose rewrite changes the outcome of %s\n",
 			shown);
 	}
-	for (size_t i = 0; i < sites->count; i++) {
-		const struct bisect_site *site = &sites->sites[i];
+	for (size_t i = 0; i < sites->uses.count; i++) {
+		const struct report_rewrite_use *site = &sites->uses.uses[i];
 
 		if (!off[i])
 			continue;

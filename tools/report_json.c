@@ -329,8 +329,35 @@ static json_t *syncs_json(struct report *report)
 	return array;
 }
 
+static json_t *rewrite_sites_json(struct report *report, const char *name)
+{
+	struct report_rewrite_uses uses = {0};
+	json_t *array = new_array();
+
+	(void)report_rewrite_uses_add(&uses, report, 0, false);
+	for (size_t i = 0; i < uses.count; i++) {
+		const struct report_rewrite_use *use = &uses.uses[i];
+		json_t *item;
+		char id[17];
+
+		if (strcmp(use->rewrite, name))
+			continue;
+		item = new_object();
+		(void)snprintf(id, sizeof(id), "%016" PRIx64, use->site->id);
+		set(item, "id", string(id));
+		set(item, "function", string(use->function));
+		set(item, "count", integer(use->calls));
+		set(item, "denied", integer(use->denied));
+		set(item, "frames", frames_json(report, use->site));
+		set(item, "python", python_json(use->site));
+		append(array, item);
+	}
+	free(uses.uses);
+	return array;
+}
+
 /* NULL: no process had mode fix. */
-static json_t *rewrites_json(const struct report *report)
+static json_t *rewrites_json(struct report *report)
 {
 	struct record_rewrite sum;
 	json_t *array = NULL;
@@ -341,8 +368,9 @@ static json_t *rewrites_json(const struct report *report)
 
 		set(item, "name", string(name));
 #define FIGURE(field) set(item, #field, integer(sum.field));
-		REWRITE_FIGURES(FIGURE)
+		RECORD_REWRITE_FIGURES(FIGURE)
 #undef FIGURE
+		set(item, "sites", rewrite_sites_json(report, name));
 		if (!array)
 			array = new_array();
 		append(array, item);

@@ -9,7 +9,10 @@
 #include <string.h>
 
 #include "memory.h"
+#include "report_sites.h"
 #include "text.h"
+
+#define SITE_DEPTH 6 /* frames of one site, unless there is no limit */
 
 static const char *name_of(const struct record_file *file, const struct record_rewrite *rewrite)
 {
@@ -60,48 +63,149 @@ const char *report_rewrite_sum(const struct report *report, size_t index,
 			if (strcmp(name_of(file, rewrite), wanted))
 				continue;
 #define FIGURE(field) ret_sum->field += rewrite->field;
-			REWRITE_FIGURES(FIGURE)
+			RECORD_REWRITE_FIGURES(FIGURE)
 #undef FIGURE
 		}
 	}
 	return wanted;
 }
 
-void lines_add_rewrites(const struct lines *lines, const struct report *report)
+static const char *function_name(const struct record_file *file, uint32_t number)
+{
+	const struct record_function *function =
+		(const void *)record_find(&file->functions, number);
+
+	return function ? record_string_text(file, function->name) : NULL;
+}
+
+/* True: it is new. */
+static bool add_use(struct report_rewrite_uses *uses, const struct report_rewrite_use *use)
+{
+	for (size_t i = 0; i < uses->count; i++) {
+		struct report_rewrite_use *known = &uses->uses[i];
+
+		if (known->site != use->site || strcmp(known->rewrite, use->rewrite))
+			continue;
+		known->calls += use->calls;
+		known->denied += use->denied;
+		return false;
+	}
+	uses->uses = memory_grow(uses->uses, uses->count, &uses->capacity, sizeof(*uses->uses));
+	uses->uses[uses->count++] = *use;
+	return true;
+}
+
+size_t report_rewrite_uses_add(struct report_rewrite_uses *uses, struct report *report,
+			       size_t first, bool made)
+{
+	size_t fresh = 0;
+
+	for (size_t i = first; i < report->file_count; i++) {
+		const struct record_file *file = report->files[i];
+
+		for (size_t j = 0; j < file->rewrite_sites.count; j++) {
+			const struct record_rewrite_site *record =
+				(const void *)file->rewrite_sites.records[j];
+			struct report_rewrite_use use = {
+				.site = report_site_of(report, file, record->site),
+				.rewrite = record_string_text(file, record->rewrite),
+				.function = function_name(file, record->function),
+				.calls = record->calls,
+				.denied = record->denied,
+			};
+
+			if (use.site && use.rewrite && use.calls > (made ? use.denied : 0))
+				fresh += add_use(uses, &use);
+		}
+	}
+	return fresh;
+}
+
+static void add_blocks(const struct lines *lines, const char *name,
+		       const struct record_rewrite *sum)
 {
 	char held[TEXT_FIGURE], peak[TEXT_FIGURE], limit[TEXT_FIGURE];
+
+	lines_add(lines, LINE_STRONG,
+		  "  %s: %" PRIu64 " wait%s avoided, %" PRIu64 " of %" PRIu64
+		  " allocation%s from freed blocks",
+		  name, sum->waits_avoided, plural(sum->waits_avoided), sum->hits,
+		  sum->hits + sum->misses, plural(sum->hits + sum->misses));
+	lines_add(lines, LINE_PLAIN,
+		  "      frees: %" PRIu64 " without the driver, %" PRIu64
+		  " waited for like the driver (strict-free), %" PRIu64 " by the driver",
+		  sum->parked, sum->waits_made, sum->real_frees);
+	if (sum->unproven)
+		lines_add(lines, LINE_PLAIN,
+			  "      %" PRIu64
+			  " allocation%s found freed blocks that may still have been in use",
+			  sum->unproven, plural(sum->unproven));
+	if (sum->purges)
+		lines_add(lines, LINE_PLAIN,
+			  "      all blocks given back for want of memory: %" PRIu64 " time%s",
+			  sum->purges, plural(sum->purges));
+	lines_add(lines, LINE_PLAIN, "      held: %s at the end, %s at most, limit %s",
+		  text_bytes(sum->held_bytes, held), text_bytes(sum->peak_bytes, peak),
+		  text_bytes(sum->limit_bytes, limit));
+}
+
+static void add_copies(const struct lines *lines, const char *name,
+		       const struct record_rewrite *sum)
+{
+	char to[TEXT_FIGURE], from[TEXT_FIGURE];
+
+	lines_add(lines, LINE_STRONG, "  %s: %" PRIu64 " wait%s avoided, %" PRIu64 " cop%s staged",
+		  name, sum->waits_avoided, plural(sum->waits_avoided),
+		  sum->to_device + sum->from_device,
+		  sum->to_device + sum->from_device == 1 ? "y" : "ies");
+	lines_add(lines, LINE_PLAIN,
+		  "      to the device: %" PRIu64 ", %s; from it: %" PRIu64
+		  ", %s; left to the driver: %" PRIu64,
+		  sum->to_device, text_bytes(sum->to_device_bytes, to), sum->from_device,
+		  text_bytes(sum->from_device_bytes, from), sum->to_driver);
+}
+
+/* Each with its key, as a deny list wants it. */
+static void add_sites(const struct lines *lines, struct report *report, const char *name)
+{
+	size_t limit = lines->style->limit, shown = 0, all = 0;
+	struct report_rewrite_uses uses = {0};
+
+	(void)report_rewrite_uses_add(&uses, report, 0, false);
+	for (size_t i = 0; i < uses.count; i++) {
+		const struct report_rewrite_use *use = &uses.uses[i];
+
+		if (strcmp(use->rewrite, name) || (all++ >= limit && limit))
+			continue;
+		shown++;
+		lines_add(lines, LINE_PLAIN,
+			  "      at site %016" PRIx64 ": %s, %" PRIu64 " call%s, %" PRIu64
+			  " denied",
+			  use->site->id, use->function ? use->function : "unknown", use->calls,
+			  plural(use->calls), use->denied);
+		lines_add_site(lines, report, use->site, "        ", limit ? SITE_DEPTH : 0);
+	}
+	lines_add_more(lines, "      ", shown, all, "call site");
+	free(uses.uses);
+}
+
+void lines_add_rewrites(const struct lines *lines, struct report *report)
+{
 	struct record_rewrite sum;
 	const char *name;
 
 	for (size_t i = 0; (name = report_rewrite_sum(report, i, &sum)); i++) {
 		_cleanup_free_ char *shown = text_printable(name, false);
+		bool copies = sum.to_device || sum.from_device || sum.to_driver;
 
 		if (!i) {
 			lines_add(lines, LINE_PLAIN, "%s", "");
 			lines_add(lines, LINE_HEADING, "REWRITES (mode fix)");
 		}
-		lines_add(lines, LINE_STRONG,
-			  "  %s: %" PRIu64 " wait%s avoided, %" PRIu64 " of %" PRIu64
-			  " allocation%s from freed blocks",
-			  shown, sum.waits_avoided, plural(sum.waits_avoided), sum.hits,
-			  sum.hits + sum.misses, plural(sum.hits + sum.misses));
-		lines_add(lines, LINE_PLAIN,
-			  "      frees: %" PRIu64 " without the driver, %" PRIu64
-			  " waited for like the driver (strict-free), %" PRIu64 " by the driver",
-			  sum.parked, sum.waits_made, sum.real_frees);
-		if (sum.unproven)
-			lines_add(
-				lines, LINE_PLAIN,
-				"      %" PRIu64
-				" allocation%s found freed blocks that may still have been in use",
-				sum.unproven, plural(sum.unproven));
-		if (sum.purges)
-			lines_add(lines, LINE_PLAIN,
-				  "      all blocks given back for want of memory: %" PRIu64
-				  " time%s",
-				  sum.purges, plural(sum.purges));
-		lines_add(lines, LINE_PLAIN, "      held: %s at the end, %s at most, limit %s",
-			  text_bytes(sum.held_bytes, held), text_bytes(sum.peak_bytes, peak),
-			  text_bytes(sum.limit_bytes, limit));
+		if (copies)
+			add_copies(lines, shown, &sum);
+		if (!copies || sum.hits || sum.misses)
+			add_blocks(lines, shown, &sum);
+		add_sites(lines, report, name);
 	}
 }

@@ -9,28 +9,30 @@
 #include "report.h"
 #include "report_lines.h"
 
-/* The figures of a record_rewrite, in the order of the report: FIGURE(name). */
-#define REWRITE_FIGURES(FIGURE)                                                                    \
-	FIGURE(hits)                                                                               \
-	FIGURE(misses)                                                                             \
-	FIGURE(unproven)                                                                           \
-	FIGURE(parked)                                                                             \
-	FIGURE(waits_avoided)                                                                      \
-	FIGURE(waits_made)                                                                         \
-	FIGURE(real_frees)                                                                         \
-	FIGURE(purges)                                                                             \
-	FIGURE(events)                                                                             \
-	FIGURE(queries)                                                                            \
-	FIGURE(held_bytes)                                                                         \
-	FIGURE(peak_bytes)                                                                         \
-	FIGURE(live_bytes)                                                                         \
-	FIGURE(limit_bytes)
-
 /* Sums over the processes of the index-th rewrite (by first appearance) into *ret_sum; its name, NULL: no more. */
 const char *report_rewrite_sum(const struct report *report, size_t index,
 			       struct record_rewrite *ret_sum);
 
+/* A call site that asked to make a rewrite; known where there is a deny list only. */
+struct report_rewrite_use {
+	struct report_site *site;
+	const char *rewrite;  /* the report's */
+	const char *function; /* the same; NULL unknown */
+	uint64_t calls, denied;
+};
+
+struct report_rewrite_uses {
+	struct report_rewrite_use *uses; /* by first appearance */
+	size_t count, capacity;
+};
+
+/*
+ * Adds those of the files from number `first` on; the caller frees `uses`. `made`: only sites where not every call was denied. How many are new.
+ */
+size_t report_rewrite_uses_add(struct report_rewrite_uses *uses, struct report *report,
+			       size_t first, bool made);
+
 /* Nothing where no process had mode fix. */
-void lines_add_rewrites(const struct lines *lines, const struct report *report);
+void lines_add_rewrites(const struct lines *lines, struct report *report);
 
 #endif
