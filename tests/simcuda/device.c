@@ -140,6 +140,10 @@ CUresult impl_cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice 
 	for (unsigned i = 0; i < sizeof(attributes) / sizeof(attributes[0]); i++)
 		if (attributes[i].attribute == attrib)
 			*pi = attributes[i].value;
+	if (attrib == CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS)
+		*pi = sim.pageable != SIM_PAGEABLE_NONE;
+	if (attrib == CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES)
+		*pi = sim.pageable == SIM_PAGEABLE_ATS;
 	return CUDA_SUCCESS;
 }
 

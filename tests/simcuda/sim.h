@@ -33,6 +33,9 @@
 #define SIM_PAGEABLE_WAIT_BYTES ((size_t)8 << 20)
 #define SIM_DEVICE_SPACE        ((size_t)256 << 30) /* address range of one device */
 
+/* How a device says that it reaches pageable memory; its kernels do not. */
+enum sim_pageable { SIM_PAGEABLE_NONE, SIM_PAGEABLE_HMM, SIM_PAGEABLE_ATS };
+
 struct sim_stream;
 struct sim_context;
 struct sim_operation;
@@ -511,6 +514,7 @@ struct sim {
 	int device_count;
 	size_t memory_total;
 	bool virtual_time, seeded, lazy, launch_blocking;
+	enum sim_pageable pageable;
 	uint64_t seed, delay_ns;
 	enum sim_costs costs;
 	FILE *journal;
