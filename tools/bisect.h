@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Bisect: the parts of `slipstream bisect`, one file each. */
+/* Bisect: the parts of `slipstream bisect`, one file each (bisect.c: options and result). */
 #ifndef SLIPSTREAM_TOOLS_BISECT_H
 #define SLIPSTREAM_TOOLS_BISECT_H
 
@@ -102,5 +102,40 @@ void bisect_sites_done(struct bisect_sites *sites);
  */
 void bisect_sites_write(const struct bisect_sites *sites, const bool *off, const char *base,
 			const char *program, const char *path);
+
+/* ---- bisect_steps.c: what is done one after the other ---- */
+
+/* Filled by bisect.c up to `sites`; the rest is the steps'. */
+struct bisect {
+	struct bisect_program program;
+	const char *driver, *deny_out;
+	unsigned long runs;
+	char *command; /* in words */
+
+	char *base;   /* deny list of the user; NULL none */
+	char *denied; /* file of ours: the list of the run that comes */
+	struct bisect_words switches, relaxations;
+	char *relax; /* as the user has it */
+	struct bisect_sites sites;
+
+	struct bisect_outcome raw;
+	unsigned int run_count;
+	char *difference; /* of the first run in mode fix */
+	bool keeps_sites; /* the next runs' sites are wanted */
+	size_t fresh;     /* sites that they added */
+};
+
+/* Removes what the runs left, and ends with this status. */
+void bisect_quit(struct bisect *bisect, int status) __attribute__((noreturn));
+/* The outcome to compare with, and the limit of a run. Ends the command where raw runs differ, or are bad. */
+void bisect_run_raw(struct bisect *bisect);
+/* Those that must be off, one for each; the caller frees. Ends the command where mode fix makes no difference. */
+bool *bisect_find_switches(struct bisect *bisect);
+/* The same; NULL: it is not a matter of relaxations alone. */
+bool *bisect_find_relaxations(struct bisect *bisect);
+/* The call sites that must be denied, as few as the search gives; NULL: denying all known ones does not help. */
+bool *bisect_find_sites(struct bisect *bisect, const bool *switches);
+/* Runs with these sites denied; `context`: struct bisect. */
+enum bisect_answer bisect_try_sites(void *context, const bool *off);
 
 #endif

@@ -9,16 +9,13 @@
 
 #include "memory.h"
 
-enum option_kind { MODE, STRING, BOOL, UINT, NS, LEVEL, LIST };
-
 #define STRICT "strict-"
 
 static const struct row {
 	const char *variable;
-	enum option_kind kind;
 	const char *standard, *unit;
 } rows[] = {
-#define OPTION(variable, field, kind, standard, unit, help) {#variable, kind, standard, unit},
+#define OPTION(variable, field, kind, standard, unit, help) {#variable, standard, unit},
 #include "options.def"
 #undef OPTION
 };

@@ -41,9 +41,9 @@ class Programs(unittest.TestCase):
         self.assertEqual(result.returncode, 125)
         self.assertIn(part, result.stderr)
 
-    def found(self, text):
+    def found(self, text, rewrite="pinned"):
         """The driver function and the innermost function of each call site."""
-        return re.findall(r"call site [0-9a-f]{16}: (\w+), rewritten by pinned\n +\S+:\d+  (\w+)", text)
+        return re.findall(r"call site [0-9a-f]{16}: (\w+), rewritten by %s\n +\S+:\d+  (\w+)" % rewrite, text)
 
 
 class Bisect(Programs):
@@ -62,6 +62,19 @@ class Bisect(Programs):
         self.assertEqual(len(lines), 3, lines)
         self.assertRegex(lines[1], r"^# cuMemFreeHost in drop_scratch \(\S+/barrier\.c:\d+\)$")
         self.assertRegex(lines[2], r"^site [0-9a-f]{16} pinned$")
+
+    def test_a_free_of_device_memory_that_was_a_barrier(self):
+        """The switch is found among several; the other one's rewrites stay."""
+        text = self.bisect("barrier_device", options=["--fix", "pinned,frees"])
+        self.assertEqual(self.found(text, "frees"), [("cuMemFree_v2", "drop_weights")])
+        self.assertIn("switch: frees\n", text)
+        self.assertIn("relaxation: free (", text)
+        options = ["--fix", "pinned,frees"]
+        self.assertEqual(self.run_fixed("barrier_device", *options).stdout, "0\n")
+        fixed = self.run_fixed("barrier_device", *options, "--deny", self.deny)
+        self.assertEqual(fixed.stdout, "42\n")
+        self.assertRegex(fixed.stderr, r"at site [0-9a-f]{16}: cuMemFree_v2, 1 call, 1 denied\n +\S+barrier_device.c:\d+  drop_weights")
+        self.assertRegex(fixed.stderr, r"frees: \d+ waits? avoided, [45] of 6 allocations from freed blocks")
 
     def test_memory_taken_for_zeroed(self):
         text = self.bisect("zero")
