@@ -76,6 +76,17 @@ class Bisect(Programs):
         self.assertRegex(fixed.stderr, r"at site [0-9a-f]{16}: cuMemFree_v2, 1 call, 1 denied\n +\S+barrier_device.c:\d+  drop_weights")
         self.assertRegex(fixed.stderr, r"frees: \d+ waits? avoided, [45] of 6 allocations from freed blocks")
 
+    def test_a_copy_that_was_a_barrier(self):
+        options = ["--fix", "pinned,frees,staging", "--relax", "order"]
+        text = self.bisect("order", options=options)
+        self.assertEqual(self.found(text, "staging"), [("cuMemcpyHtoD_v2", "upload")])
+        self.assertIn("switch: staging\n", text)
+        self.assertIn("relaxation: order (the outcome is that of raw runs with SLIPSTREAM_RELAX=free)", text)
+        self.assertEqual(self.run_fixed("order", *options).stdout, "at work\n")
+        fixed = self.run_fixed("order", *options, "--deny", self.deny)
+        self.assertEqual(fixed.stdout, "done\n")
+        self.assertRegex(fixed.stderr, r"staging: 2\d\d waits avoided, 2\d\d copies staged")
+
     def test_memory_taken_for_zeroed(self):
         text = self.bisect("zero")
         self.assertEqual(self.found(text), [("cuMemHostAlloc", "make_counters")])
