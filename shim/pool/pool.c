@@ -35,9 +35,9 @@ uint64_t pool_size(enum pool_kind kind, uint64_t bytes)
 	if (bytes > POOL_SMALL_MAX)
 		step = UINT64_C(1)
 		       << (60 - __builtin_clzll(bytes - 1)); /* an eighth of the power below */
-	if (kind == POOL_DEVICE && step < DEVICE_STEP_MIN)
+	if (kind != POOL_PINNED && step < DEVICE_STEP_MIN)
 		step = DEVICE_STEP_MIN;
-	if (kind == POOL_DEVICE && step > DEVICE_STEP_MAX)
+	if (kind != POOL_PINNED && step > DEVICE_STEP_MAX)
 		step = DEVICE_STEP_MAX;
 	size = (bytes + step - 1) & ~(step - 1);
 	if (!bytes || size < bytes ||

@@ -35,16 +35,20 @@
 #define POOL_BATCHES 9
 
 /* What the driver made a block with. Each kind has its own sums and limit; all share batches and the address table. */
-enum pool_kind { POOL_PINNED, POOL_DEVICE, POOL_KINDS };
+enum pool_kind { POOL_PINNED, POOL_DEVICE, POOL_ARRAY, POOL_KINDS };
 
 /* In a block's flags: memory of the device. The others are of pinned memory. */
 #define POOL_DEVICE_FLAG (1U << 30)
+/* A CUDA array: its address is its handle. Held only, never taken. */
+#define POOL_ARRAY_FLAG (1U << 29)
 /* Bits of the flags that the driver does not use: the node of memory a pinned block lies on. */
 #define POOL_NODE_SHIFT 16
 #define POOL_NODE_MAX   255
 
 static inline enum pool_kind pool_kind(uint32_t flags)
 {
+	if (flags & POOL_ARRAY_FLAG)
+		return POOL_ARRAY;
 	return flags & POOL_DEVICE_FLAG ? POOL_DEVICE : POOL_PINNED;
 }
 
@@ -73,8 +77,11 @@ struct pool_block {
 
 /* `limit`: bytes held at most. Once for each kind that is to hold anything, before any other. */
 void pool_start(enum pool_kind kind, uint64_t limit);
-/* 1/16 of the machine's memory or of the control group's limit, whichever is less. */
-uint64_t pool_default_limit(void);
+/*
+ * What SLIPSTREAM_POOL_LIMIT says: bytes, or a share of the machine's memory or of the control group's limit, whichever is less. A program that
+ * frees a block expects to get the memory back; the default of 6 % is missed little. Measured on nothing: a choice.
+ */
+uint64_t pool_limit_of(uint64_t setting);
 
 /*
  * What the driver is asked for: at most 12.5 % more, or 63 bytes; of device memory what the driver would take for it anyway (512 bytes

@@ -34,20 +34,26 @@ void counts_start(void)
 	counts_bytes();
 }
 
-static void tell_bytes(struct record_rewrite *record, enum pool_kind kind)
+static void tell_bytes(struct record_rewrite *record, enum pool_kind first, enum pool_kind last)
 {
-	struct pool_bytes bytes;
+	struct pool_bytes sum = {0}, bytes;
 
-	pool_bytes(kind, &bytes);
-	__atomic_store_n(&record->held_bytes, bytes.held, __ATOMIC_RELAXED);
-	__atomic_store_n(&record->peak_bytes, bytes.peak, __ATOMIC_RELAXED);
-	__atomic_store_n(&record->live_bytes, bytes.live, __ATOMIC_RELAXED);
-	__atomic_store_n(&record->limit_bytes, bytes.limit, __ATOMIC_RELAXED);
+	for (enum pool_kind kind = first; kind <= last; kind++) {
+		pool_bytes(kind, &bytes);
+		sum.held += bytes.held;
+		sum.peak += bytes.peak; /* at most */
+		sum.live += bytes.live;
+		sum.limit += bytes.limit;
+	}
+	__atomic_store_n(&record->held_bytes, sum.held, __ATOMIC_RELAXED);
+	__atomic_store_n(&record->peak_bytes, sum.peak, __ATOMIC_RELAXED);
+	__atomic_store_n(&record->live_bytes, sum.live, __ATOMIC_RELAXED);
+	__atomic_store_n(&record->limit_bytes, sum.limit, __ATOMIC_RELAXED);
 }
 
 void counts_bytes(void)
 {
-	tell_bytes(counts, POOL_PINNED);
+	tell_bytes(counts, POOL_PINNED, POOL_PINNED);
 	if (counts_frees != &nowhere)
-		tell_bytes(counts_frees, POOL_DEVICE);
+		tell_bytes(counts_frees, POOL_DEVICE, POOL_ARRAY);
 }

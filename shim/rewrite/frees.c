@@ -171,7 +171,7 @@ bool rewrite_device_free(struct call *call, CUresult *ret_result, CUdeviceptr ad
 		/* The limit: this call has drained the device, so others may go too. */
 		why = "a free above the limit";
 		pool_bytes(POOL_DEVICE, &bytes);
-		freed += held_give_back(block.context, bytes.limit / 2);
+		freed += held_give_back(POOL_DEVICE, block.context, bytes.limit / 2);
 	}
 	if (why) {
 		emit_note(NOTE_REWRITE, why);

@@ -14,6 +14,8 @@
 
 #include <cuda.h>
 
+#include "pool/pool.h"
+
 /* Sets the pool's limit by the current context's device, at the first call; false: that cannot be known (yet). */
 bool held_start(void);
 
@@ -24,11 +26,17 @@ void held_less(uint64_t context, uint64_t bytes);
 /* Bytes that the pool holds of all contexts of the current one's device. */
 uint64_t held_on_current_device(void);
 
+/* Is any array held? */
+bool held_arrays(void);
+
 /*
- * Frees what is held of this context, which must be current, until at most `keep` bytes are held at all. Waits for the device: only in
- * calls that drain it anyway. How many blocks were freed.
+ * Frees what is held of this kind and context, which must be current, until at most `keep` bytes of the kind are held at all. Waits for the
+ * device: only in calls that drain it anyway, or while it is idle. How many blocks were freed.
  */
-uint32_t held_give_back(uint64_t context, uint64_t keep);
+uint32_t held_give_back(enum pool_kind kind, uint64_t context, uint64_t keep);
+
+/* frees_array.c: by the driver. */
+CUresult array_destroy(const struct pool_block *block);
 
 /* Contexts ended: what was held of them is gone. */
 void held_drop(bool (*lives)(uint64_t context));

@@ -22,6 +22,8 @@
 #define CONTEXTS 64
 /* A program that frees memory expects others to find it: an eighth of the device is kept from them at most. A choice. */
 #define SHARE 8
+/* Arrays are not used again: less of them. */
+#define ARRAY_SHARE 32
 
 static struct held {
 	uint64_t id;     /* 0: not in use */
@@ -52,6 +54,7 @@ bool held_start(void)
 	}
 	/* One limit for all devices together: each of them then holds no more than its share, if they are alike. */
 	pool_start(POOL_DEVICE, total / SHARE);
+	pool_start(POOL_ARRAY, total / ARRAY_SHARE);
 	/* Release: who sees it sees the limit. */
 	__atomic_store_n(&state, 2, __ATOMIC_RELEASE);
 	return true;
@@ -132,10 +135,18 @@ uint64_t held_on_current_device(void)
 	return sum;
 }
 
-uint32_t held_give_back(uint64_t context, uint64_t keep)
+bool held_arrays(void)
+{
+	struct pool_bytes bytes;
+
+	pool_bytes(POOL_ARRAY, &bytes);
+	return bytes.held != 0;
+}
+
+uint32_t held_give_back(enum pool_kind kind, uint64_t context, uint64_t keep)
 {
 	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-	struct pool_block *list = pool_drain(POOL_DEVICE, context, keep, true);
+	struct pool_block *list = pool_drain(kind, context, keep, true);
 	const struct pool_block *block;
 	uint32_t count = 0;
 
@@ -148,13 +159,19 @@ uint32_t held_give_back(uint64_t context, uint64_t keep)
 		count++;
 		COUNT_FREES(real_frees, 1);
 		held_less(context, block->size);
-		if (driver.cuMemFree_v2(block->address) != CUDA_SUCCESS)
+		if ((kind == POOL_ARRAY ? array_destroy(block)
+					: driver.cuMemFree_v2(block->address)) != CUDA_SUCCESS)
 			emit_note(NOTE_REWRITE, "the driver did not take a block back");
 	}
 	if (driver.cuThreadExchangeStreamCaptureMode)
 		driver.cuThreadExchangeStreamCaptureMode(&mode);
 	pool_spare(list);
 	return count;
+}
+
+static uint32_t give_all_back(uint64_t context)
+{
+	return held_give_back(POOL_DEVICE, context, 0) + held_give_back(POOL_ARRAY, context, 0);
 }
 
 /* The same of a context that is not current. */
@@ -166,7 +183,7 @@ static uint32_t give_back_elsewhere(const struct held *held)
 	if (!is_there(held) || !driver.cuCtxPushCurrent_v2 || !driver.cuCtxPopCurrent_v2 ||
 	    driver.cuCtxPushCurrent_v2(ours) != CUDA_SUCCESS)
 		return 0;
-	freed = held_give_back(LOAD(&held->id), 0);
+	freed = give_all_back(LOAD(&held->id));
 	driver.cuCtxPopCurrent_v2(&popped);
 	return freed;
 }
@@ -191,7 +208,7 @@ bool rewrite_make_room(struct call *call)
 
 		if (!LOAD(&held->bytes) || (!everywhere && held->device != device))
 			continue;
-		freed += LOAD(&held->id) == current ? held_give_back(current, 0)
+		freed += LOAD(&held->id) == current ? give_all_back(current)
 						    : give_back_elsewhere(held);
 	}
 	if (freed) {

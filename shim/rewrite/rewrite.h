@@ -60,6 +60,17 @@ bool rewrite_device_alloc(struct call *call, CUresult *ret_result, CUdeviceptr *
 			  size_t bytes);
 bool rewrite_device_free(struct call *call, CUresult *ret_result, CUdeviceptr address);
 bool rewrite_device_free_async(struct call *call, CUresult *ret_result, CUdeviceptr address);
+/* Arrays that are destroyed while the device works are kept until it does not. */
+bool rewrite_array_create(struct call *call, CUresult *ret_result, CUarray *ret_array,
+			  const CUDA_ARRAY_DESCRIPTOR *shape);
+bool rewrite_array_create_3d(struct call *call, CUresult *ret_result, CUarray *ret_array,
+			     const CUDA_ARRAY3D_DESCRIPTOR *shape);
+bool rewrite_array_create_mipmapped(struct call *call, CUresult *ret_result,
+				    CUmipmappedArray *ret_array,
+				    const CUDA_ARRAY3D_DESCRIPTOR *shape, unsigned int levels);
+bool rewrite_array_destroy(struct call *call, CUresult *ret_result, CUarray array);
+bool rewrite_array_destroy_mipmapped(struct call *call, CUresult *ret_result,
+				     CUmipmappedArray array);
 /* As rewrite_host_query(). */
 bool rewrite_device_query(struct call *call, CUresult *ret_result, CUdeviceptr address);
 /* The block is about to be reachable from outside (another process, a device of another kind): it is never used again. */
@@ -67,6 +78,8 @@ bool rewrite_device_export(struct call *call, CUresult *ret_result, CUdeviceptr 
 /* Held blocks count as free. */
 bool rewrite_memory_info(struct call *call, CUresult *ret_result, size_t *ret_free,
 			 size_t *ret_total);
+/* Not a hook. The call has waited for its context (cuCtxSynchronize): held blocks that are old may go in it. */
+void rewrite_drained(struct call *call);
 /*
  * Not a hook. The driver had no memory for this call, and the catalogue says that it had no effect (`retry`). True: held blocks of its
  * device were given back, so that it may be made once more.

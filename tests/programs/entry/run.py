@@ -201,6 +201,9 @@ def _(place):
              "return result_;"]
     # In mode fix a rewrite is asked before the driver; a getter's goes without struct call.
     rewrite = [*steps[:7], "if (!entry_unlikely(rewrite_active()) || !rewrite_", *steps[7:]]
+    # Where the driver found no memory, rewrites are asked for some, and the call is made once more.
+    again = ["result_ == CUDA_ERROR_OUT_OF_MEMORY) && rewrite_active()) {", "entry_rooms_enter();", "again_ = rewrite_make_room(&call);",
+             "entry_rooms_leave();", "if (again_)", "result_ = real_("]
     getter = [*steps[:3], "if (entry_unlikely(rewrite_active()) && rooms_) {", "entry_rooms_enter();", "done_ = rewrite_",
               "entry_rooms_leave();", "if (done_)", "return result_;", "return real_("]
     # A launch looks for the short way first (shim/state/launch.h); what has to be timed or said is in a function of its own.
@@ -221,16 +224,19 @@ def _(place):
         for function, body in re.findall(r"^(?:static ENTRY_LONG )?CUresult ((?:long_)?cu\w+)\([^{]*\)\n\{\n(.*?)^\}", text, re.DOTALL | re.MULTILINE):
             found += 1
             wanted = (long if function.startswith("long_") else launch if "state_launch_remembered(" in body
-                      else getter if "done_ = " in body else rewrite if "rewrite_active()" in body
+                      else getter if "done_ = " in body else rewrite if "|| !rewrite_" in body
                       else steps if "struct call call;" in body else steps[:4])
             timed += wanted in (steps, rewrite)
             short += wanted is launch
+            if "again_" in body:
+                place_of_call = wanted.index("result_ = real_(") + 1
+                wanted = [*wanted[:place_of_call], *again, *wanted[place_of_call:]]
             at = 0
             for step in wanted:
                 at = body.find(step, at)
                 assert at >= 0, f"{function}: no {step} in its place"
                 at += 1
-            equal(len(re.findall(r"\breal_\(|ready_\.real\)\(", body)), 1 if wanted in (launch, getter, steps[:4]) else 2, f"{function}: calls of the driver")
+            equal(len(re.findall(r"\breal_\(|ready_\.real\)\(", body)), 1 if wanted in (launch, getter, steps[:4]) else 3 if "again_" in body else 2, f"{function}: calls of the driver")
             assert f"FUNCTION_{function.removeprefix('long_')}" in body, f"{function}: counts another function"
     assert found > 600 and timed > 200, f"{found} wrappers, {timed} timed"
     assert short >= 6, f"{short} launches with a short way"

@@ -645,6 +645,84 @@ static void others(void)
 	OK(cuMemFree(block));
 }
 
+static CUarray new_array(unsigned char value)
+{
+	CUDA_ARRAY_DESCRIPTOR shape = {.Width = BYTES,
+				       .Height = 1,
+				       .Format = CU_AD_FORMAT_UNSIGNED_INT8,
+				       .NumChannels = 1};
+	unsigned char bytes[BYTES];
+	CUDA_MEMCPY2D fill = {.srcMemoryType = CU_MEMORYTYPE_HOST,
+			      .srcHost = bytes,
+			      .dstMemoryType = CU_MEMORYTYPE_ARRAY,
+			      .WidthInBytes = BYTES,
+			      .Height = 1};
+
+	memset(bytes, value, sizeof(bytes));
+	OK(cuArrayCreate(&fill.dstArray, &shape));
+	OK(cuMemcpy2DAsync(&fill, filler));
+	OK(cuStreamSynchronize(filler));
+	return fill.dstArray;
+}
+
+static void read_array(CUarray array, CUstream stream)
+{
+	CUDA_MEMCPY2D out = {.srcMemoryType = CU_MEMORYTYPE_ARRAY,
+			     .srcArray = array,
+			     .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+			     .dstDevice = slot,
+			     .WidthInBytes = BYTES,
+			     .Height = 1};
+
+	OK(cuMemcpy2DAsync(&out, stream));
+}
+
+/* An array is destroyed while a copy out of it waits: nothing waits, and the copy is right. Afterwards its memory goes back. */
+static void arrays(void)
+{
+	CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
+	size_t before, during, after, total;
+	CUarray array, other;
+
+	OK(cuMemGetInfo(&before, &total));
+	array = new_array(1);
+	OK(cuMemGetInfo(&during, &total));
+	close_gate(stream);
+	read_array(array, stream);
+	OK(cuArrayDestroy(array)); /* hangs where it waits */
+	EXPECT(cuArrayDestroy(array) == CUDA_ERROR_INVALID_HANDLE);
+	OK(cuMemGetInfo(&after, &total));
+	EXPECT(after == before);
+	other = new_array(2);
+	EXPECT(other != array);
+	*flag = 1;
+	OK(cuStreamSynchronize(stream));
+	EXPECT(holds(slot, 1));
+	/* Nothing is at work: the driver gets this one, and that one too. */
+	OK(cuArrayDestroy(other));
+	EXPECT(cuArrayDestroy(other) == CUDA_ERROR_INVALID_HANDLE);
+	EXPECT(cuArrayDestroy(array) == CUDA_ERROR_INVALID_HANDLE);
+	OK(cuMemGetInfo(&after, &total));
+	EXPECT(after == before && during < before);
+}
+
+/* More arrays than may be held are destroyed while the device works. */
+static void array_limit(void)
+{
+	CUDA_ARRAY3D_DESCRIPTOR shape = {.Width = 1 << 20,
+					 .Height = 8,
+					 .Format = CU_AD_FORMAT_UNSIGNED_INT8,
+					 .NumChannels = 1};
+	CUarray made[10];
+
+	for (int i = 0; i < 10; i++)
+		OK(cuArray3DCreate(&made[i], &shape));
+	for (int i = 0; i < 10; i++) {
+		run_spin(filler, 20000000);
+		OK(cuArrayDestroy(made[i]));
+	}
+}
+
 /* With SLIPSTREAM_RELAX=strict-free. */
 static void strict(void)
 {
@@ -897,6 +975,8 @@ static const struct {
 	{"sync-memops", sync_memops},
 	{"sync-memops-context", sync_memops_context},
 	{"many-contexts", many_contexts},
+	{"arrays", arrays},
+	{"array-limit", array_limit},
 	{"others", others},
 	{"strict", strict},
 	{"relaxed", relaxed},

@@ -22,7 +22,7 @@ REWRITE, NOTE_REWRITE = 17, 11
 FIELDS = ("hits misses unproven parked waits_avoided waits_made real_frees purges events queries held_bytes peak_bytes live_bytes "
           "limit_bytes").split()
 CASES = ("in-flight kernel asked other-context destroyed graph capturing reset forked threads ends no-context foreign wrong-frees free-async "
-         "buffers attributes info many-contexts exported sync-memops sync-memops-context others relaxed broken").split()
+         "buffers attributes info many-contexts exported sync-memops sync-memops-context others relaxed broken arrays").split()
 # What the rewrite calls of the driver by itself, and answers that must not harm: out of memory, unknown.
 FAULTS = ("cuMemAlloc_v2", "cuMemFree_v2", "cuDeviceTotalMem_v2", "cuCtxGetDevice", "cuCtxGetCurrent", "cuEventCreate", "cuEventRecord",
           "cuEventQuery", "cuStreamQuery", "cuThreadExchangeStreamCaptureMode", "cuCtxGetId")
@@ -90,6 +90,8 @@ def cases(options):
                 expect(total["held_bytes"] < 8192, told)
             elif name in ("exported", "sync-memops", "sync-memops-context"):
                 expect(not total["parked"] and total["real_frees"] == 1 and reasons["a block with attributes of its own"] == 1, told)
+            elif name == "arrays":
+                expect(total["parked"] == 1 and total["real_frees"] == 2, told)
             elif name == "others":
                 expect(not total["parked"] and not total["real_frees"] and not total["hits"], told)
             elif name == "foreign":
@@ -103,11 +105,17 @@ def cases(options):
     def limit():
         """More than the limit is freed by the driver, and what was held above half of it with it."""
         _, total, _ = run(options, [options.cases, "limit", "1"], SIMCUDA_MEMORY=str(8 << 30))
-        expect(total["limit_bytes"] == 1 << 30, f"counts {dict(total)}")
+        expect(total["limit_bytes"] == (1 << 30) + (1 << 28), f"counts {dict(total)}")
         _, total, reasons = run(options, [options.cases, "limit", "40"], SIMCUDA_MEMORY=str(8 << 30))
-        expect(total["peak_bytes"] == total["limit_bytes"], f"counts {dict(total)}")
+        expect(total["peak_bytes"] == 1 << 30, f"counts {dict(total)}")
         expect(total["held_bytes"] <= total["limit_bytes"], "more is held than the limit")
         expect(1 <= reasons["a free above the limit"] <= 4 and total["real_frees"] >= 16, f"{dict(total)} {dict(reasons)}")
+
+    def array_limit():
+        """A thirty-second of the device in arrays, no more."""
+        _, total, reasons = run(options, [options.cases, "array-limit"], SIMCUDA_MEMORY=str(1 << 30))
+        expect(total["parked"] >= 4 and total["peak_bytes"] == 32 << 20 and reasons["a free above the limit"] >= 1 and
+               total["real_frees"] >= 3, f"{dict(total)} {dict(reasons)}")
 
     def full():
         """Every allocation finds room, though all that is free is held."""
@@ -125,6 +133,7 @@ def cases(options):
 
     yield "strict", strict
     yield "limit", limit
+    yield "array-limit", array_limit
     yield "full", full
     yield "launch-blocking", blocking
     yield "switched-off", switched_off

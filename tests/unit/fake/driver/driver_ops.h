@@ -21,6 +21,9 @@ struct driver_ops {
 	CUresult (*cuStreamIsCapturing)(CUstream stream, CUstreamCaptureStatus *ret_status);
 	CUresult (*cuThreadExchangeStreamCaptureMode)(CUstreamCaptureMode *mode);
 	/* And the rewrites. */
+	CUresult (*cuArray3DCreate_v2)(CUarray *ret_array, const CUDA_ARRAY3D_DESCRIPTOR *shape);
+	CUresult (*cuArrayCreate_v2)(CUarray *ret_array, const CUDA_ARRAY_DESCRIPTOR *shape);
+	CUresult (*cuArrayDestroy)(CUarray array);
 	CUresult (*cuCtxSynchronize)(void);
 	CUresult (*cuCtxPopCurrent_v2)(CUcontext *ret_context);
 	CUresult (*cuCtxPushCurrent_v2)(CUcontext context);
@@ -48,6 +51,10 @@ struct driver_ops {
 	CUresult (*cuMemcpyDtoHAsync_v2)(void *to, CUdeviceptr from, size_t bytes, CUstream stream);
 	CUresult (*cuMemcpyHtoDAsync_v2)(CUdeviceptr to, const void *from, size_t bytes,
 					 CUstream stream);
+	CUresult (*cuMipmappedArrayCreate)(CUmipmappedArray *ret_array,
+					   const CUDA_ARRAY3D_DESCRIPTOR *shape,
+					   unsigned int levels);
+	CUresult (*cuMipmappedArrayDestroy)(CUmipmappedArray array);
 	CUresult (*cuPointerGetAttribute)(void *ret_value, CUpointer_attribute attribute,
 					  CUdeviceptr address);
 	CUresult (*cuPointerGetAttributes)(unsigned int count, CUpointer_attribute *attributes,
