@@ -27,7 +27,7 @@ struct config config;
 static char problems[PROBLEM_MAX][PROBLEM_SIZE];
 static unsigned int problem_count;
 
-enum { KIND_MODE, KIND_STRING, KIND_BOOL, KIND_UINT, KIND_NS, KIND_LEVEL, KIND_LIST };
+enum { KIND_MODE, KIND_STRING, KIND_BOOL, KIND_UINT, KIND_NS, KIND_LEVEL, KIND_LIST, KIND_SIZE };
 
 static const struct option {
 	const char *variable, *fallback, *unit;
@@ -151,6 +151,30 @@ static bool parse_ns(const char *text, uint64_t *ret_ns)
 	return false;
 }
 
+static bool parse_size(const char *text, uint64_t *ret_size)
+{
+	static const struct {
+		const char *unit;
+		unsigned int shift;
+	} units[] = {{"", 0}, {"K", 10}, {"M", 20}, {"G", 30}};
+	const char *end;
+	uint64_t number;
+
+	if (!parse_number(text, &end, &number))
+		return false;
+	if (strcmp(end, "%") == 0) {
+		*ret_size = CONFIG_PERCENT | number;
+		return number <= 100;
+	}
+	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
+		if (strcmp(end, units[i].unit) != 0)
+			continue;
+		*ret_size = number << units[i].shift;
+		return number < CONFIG_PERCENT >> units[i].shift;
+	}
+	return false;
+}
+
 static bool parse_mode(const char *text, enum config_mode *ret_mode)
 {
 	if (strcmp(text, "off") == 0)
@@ -237,6 +261,8 @@ static bool set(const struct option *option, const char *text)
 		return parse_ns(text, option->field);
 	case KIND_LEVEL:
 		return parse_level(text, option->field);
+	case KIND_SIZE:
+		return parse_size(text, option->field);
 	case KIND_LIST:
 		return parse_list(text, option->unit, option->field);
 	}

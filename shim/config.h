@@ -26,24 +26,28 @@ enum config_relax {
 
 enum config_zero { CONFIG_ZERO_OFF = 1 << 0, CONFIG_ZERO_FULL = 1 << 1 };
 
+#define CONFIG_PERCENT (UINT64_C(1) << 63)
+
 enum config_level { CONFIG_TRACE_WAITS, CONFIG_TRACE_FULL };
 
 struct config {
 	enum config_mode mode;
-	uint32_t fix;            /* enum config_fix; of mode fix only */
-	uint32_t relax;          /* enum config_relax */
-	uint32_t zero;           /* enum config_zero: what a recycled block of pinned memory holds */
-	const char *out;         /* folder for record files; NULL: none */
-	bool attribute;          /* query candidates before calls that can block */
-	bool python;             /* take Python frames */
-	uint32_t stack_depth;    /* frames of a site, at most */
-	uint64_t threshold_ns;   /* blocked time below this is not reported for implicit waits */
+	uint32_t fix;          /* enum config_fix; of mode fix only */
+	uint32_t relax;        /* enum config_relax */
+	uint32_t zero;         /* enum config_zero: what a recycled block of pinned memory holds */
+	uint64_t pool_limit;   /* bytes; or CONFIG_PERCENT and a number up to 100 */
+	uint64_t pool_age_ns;  /* 0: blocks do not grow old */
+	const char *out;       /* folder for record files; NULL: none */
+	bool attribute;        /* query candidates before calls that can block */
+	bool python;           /* take Python frames */
+	uint32_t stack_depth;  /* frames of a site, at most */
+	uint64_t threshold_ns; /* blocked time below this is not reported for implicit waits */
 	const char *calibration; /* file of idle costs; NULL: none */
 	const char
 		*deny; /* file of call sites that are not rewritten (rewrite/deny.h); NULL: none */
 	const char *lttng;       /* file of the LTTng provider; NULL: no trace */
 	enum config_level level; /* what is traced */
-	uint64_t dump_over_ns;    /* see options.def; 0: never */
+	uint64_t dump_over_ns;   /* see options.def; 0: never */
 	/* No setting: of the variables that launchers of many processes set; -1: none has one. */
 	int32_t rank;
 };

@@ -17,7 +17,7 @@
 #include "rewrite/deny.h"
 #include "run.h"
 
-enum option_kind { MODE, STRING, BOOL, UINT, NS, LEVEL, LIST };
+enum option_kind { MODE, STRING, BOOL, UINT, NS, LEVEL, LIST, SIZE };
 
 static const struct setting {
 	const char *variable; /* without SLIPSTREAM_ */
@@ -91,6 +91,18 @@ static bool is_time(const char *text)
 	return false;
 }
 
+static bool is_size(const char *text)
+{
+	size_t digits = strspn(text, "0123456789");
+
+	if (!is_number(text, digits))
+		return false;
+	if (!strcmp(text + digits, "%"))
+		return digits <= 3 && strtoul(text, NULL, 10) <= 100;
+	return digits <= 9 && strlen(text + digits) <= 1 &&
+	       strspn(text + digits, "KMG") == strlen(text + digits);
+}
+
 /* "frames, 1 to 64" in the help: the table has no column for it. */
 static bool is_in_range(const struct setting *setting, const char *text)
 {
@@ -121,6 +133,8 @@ static bool is_good(const struct setting *setting, const char *value)
 		return is_number(value, strlen(value)) && is_in_range(setting, value);
 	case NS:
 		return is_time(value);
+	case SIZE:
+		return is_size(value);
 	default:
 		return *value;
 	}

@@ -75,7 +75,10 @@ static const char *list_text(char *text, size_t size, const char *allowed, uint3
 #define FORMAT_UINT(field, unit)   "%u\n", config.field
 #define FORMAT_LEVEL(field, unit)  "%s\n", level_names[config.field]
 #define FORMAT_LIST(field, unit)   "%s\n", list_text(list, sizeof(list), unit, config.field)
-#define FORMAT_NS(field, unit)     "%lluns\n", (unsigned long long)config.field
+#define FORMAT_SIZE(field, unit)                                                                   \
+	"%llu%s\n", (unsigned long long)(config.field & ~CONFIG_PERCENT),                          \
+		config.field &CONFIG_PERCENT ? "%" : ""
+#define FORMAT_NS(field, unit) "%lluns\n", (unsigned long long)config.field
 
 uint32_t process_settings(void)
 {

@@ -10,10 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "config.h"
 #include "pool/pool.h"
-
-/* A program that frees a block expects to get the memory back; a sixteenth is missed least. Measured on nothing: a choice. */
-#define SHARE 16
 
 /* False: no such file, or nothing in it. */
 static bool read_text(const char *path, char *text, size_t size)
@@ -58,12 +56,14 @@ static void lower_by_groups(uint64_t *limit, const char *mount, const char *file
 	}
 }
 
-uint64_t pool_default_limit(void)
+uint64_t pool_limit_of(uint64_t setting)
 {
 	uint64_t limit = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
 	char text[4096], group[1024], *line, *next;
 	int saved = errno;
 
+	if (!(setting & CONFIG_PERCENT))
+		return setting;
 	if (read_text("/proc/self/cgroup", text, sizeof(text))) {
 		for (line = text; line && *line; line = next) {
 			next = strchr(line, '\n');
@@ -80,5 +80,5 @@ uint64_t pool_default_limit(void)
 		}
 	}
 	errno = saved;
-	return limit / SHARE;
+	return limit / 100 * (setting & ~CONFIG_PERCENT);
 }

@@ -77,8 +77,11 @@ struct pool_block {
 
 /* `limit`: bytes held at most. Once for each kind that is to hold anything, before any other. */
 void pool_start(enum pool_kind kind, uint64_t limit);
-/* 1/16 of the machine's memory or of the control group's limit, whichever is less. */
-uint64_t pool_default_limit(void);
+/*
+ * What SLIPSTREAM_POOL_LIMIT says: bytes, or a share of the machine's memory or of the control group's limit, whichever is less. A program that
+ * frees a block expects to get the memory back; the default of 6 % is missed little. Measured on nothing: a choice.
+ */
+uint64_t pool_limit_of(uint64_t setting);
 
 /*
  * What the driver is asked for: at most 12.5 % more, or 63 bytes; of device memory what the driver would take for it anyway (512 bytes

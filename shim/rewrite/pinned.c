@@ -5,8 +5,8 @@
  *
  * A free returns without the wait that the driver's free makes (no document promises it), unless `strict-free` asks for that. Where a
  * rewrite is not safe the driver frees, in this very call, and only in calls that wait for the device anyway: a free by the driver drains
- * it. Blocks that are held go back to the driver in such calls only: a free that the limit does not let in, and an allocation that the
- * driver has no memory for.
+ * it. Blocks that are held go back to the driver in such calls only: a free that the limit does not let in, an allocation that the driver
+ * has no memory for, and, if nobody used them for long, a few at a time, a cuCtxSynchronize after which nothing is at work anywhere.
  *
  * What a recycled block holds is what its last user left; the driver's fresh memory is in practice zero, but nothing promises it.
  */
@@ -270,4 +270,35 @@ bool rewrite_host_free(struct call *call, CUresult *ret_result, void *address)
 	}
 	counts_bytes();
 	return true;
+}
+
+/* Rounds of the pool's ages in SLIPSTREAM_POOL_AGE, each at least as long as its part; and blocks that one call frees (0.4 ms each). */
+#define AGE_ROUNDS 4
+#define AGE_BLOCKS 2
+
+void rewrite_drained(struct call *call)
+{
+	static const char why[] = "a block was not used for long";
+	static uint64_t
+		last; /* when the round began, clock ticks; who changes it begins the next */
+	uint64_t begun = __atomic_load_n(&last, __ATOMIC_RELAXED);
+	uint64_t context = state_context_id(call->context);
+	struct pool_block *list;
+	uint32_t freed;
+
+	if (!config.pool_age_ns || !(config.fix & CONFIG_FIX_PINNED) ||
+	    (begun && clock_duration_ns(begun, call->left) < config.pool_age_ns / AGE_ROUNDS) ||
+	    !__atomic_compare_exchange_n(&last, &begun, call->left, false, __ATOMIC_RELAXED,
+					 __ATOMIC_RELAXED))
+		return;
+	/* The driver's free waits for what others have submitted meanwhile: then not now. */
+	if (!begun || !context || state_current_context() != context || !state_is_idle())
+		return;
+	list = pool_old(POOL_PINNED, context, AGE_ROUNDS, AGE_BLOCKS);
+	if (!list)
+		return;
+	freed = free_list(list);
+	emit_note(NOTE_REWRITE, why);
+	events_real_free(call, CONFIG_FIX_PINNED, why, freed, 0);
+	counts_bytes();
 }

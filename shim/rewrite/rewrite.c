@@ -33,7 +33,7 @@ void rewrite_start(void)
 		return;
 	}
 	node_start();
-	pool_start(POOL_PINNED, pool_default_limit());
+	pool_start(POOL_PINNED, pool_limit_of(config.pool_limit));
 	counts_start();
 	staging_start();
 	/* Release: who sees it sees the limit. */

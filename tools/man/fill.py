@@ -7,7 +7,7 @@ import re
 import sys
 
 ROW = re.compile(r'^OPTION\(\s*(\w+)\s*,\s*(\w+)\s*,\s*(\w+)\s*,\s*(NULL|"[^"]*")\s*,\s*"([^"]*)"\s*,\s*"([^"]*)"\s*\)\s*$')
-KINDS = {"MODE", "STRING", "BOOL", "UINT", "NS", "LEVEL", "LIST"}
+KINDS = {"MODE", "STRING", "BOOL", "UINT", "NS", "LEVEL", "LIST", "SIZE"}
 
 
 def read_settings(path):
@@ -33,7 +33,7 @@ def troff(text):
 
 def entry(row):
     variable, option, kind, default, unit, text = row
-    value = {"STRING": "DIR" if unit == "folder" else "FILE", "UINT": "N", "NS": "TIME"}.get(kind)
+    value = {"STRING": "DIR" if unit == "folder" else "FILE", "UINT": "N", "NS": "TIME", "SIZE": "SIZE"}.get(kind)
     if value:
         shown = "\\fB%s=\\fI%s\\fR" % (troff(option), value)
     elif kind == "BOOL":
@@ -43,6 +43,8 @@ def entry(row):
     lines = [".TP", "%s, variable \\fBSLIPSTREAM_%s\\fR" % (shown, variable), troff(text[0].upper() + text[1:]) + "."]
     if kind == "NS":
         lines.append("A number with ns (as without unit), us, ms or s.")
+    if kind == "SIZE":
+        lines.append("A number of bytes, with K, M or G of their multiples, or with % of a share.")
     if kind == "LIST":
         lines.append("Several are joined by commas.")
     if default is not None:

@@ -335,6 +335,17 @@ static void *capture(void *data)
 	return NULL;
 }
 
+/* From now on a free of this thread has room in what it keeps for itself. */
+static void make_room(void)
+{
+	unsigned char *blocks[4];
+
+	for (int i = 0; i < 4; i++)
+		blocks[i] = allocate(1);
+	for (int i = 0; i < 4; i++)
+		OK(cuMemFreeHost(blocks[i]));
+}
+
 static void capturing(void)
 {
 	CUstreamCaptureMode modes[] = {CU_STREAM_CAPTURE_MODE_GLOBAL,
@@ -345,6 +356,7 @@ static void capturing(void)
 	void *other;
 
 	pthread_barrier_init(&barrier, NULL, 2);
+	make_room();
 	for (int i = 0; i < 3; i++) {
 		CUresult wanted = modes[i] == CU_STREAM_CAPTURE_MODE_GLOBAL
 					  ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
@@ -809,6 +821,21 @@ static void reset_elsewhere(void)
 	pthread_join(thread, NULL);
 }
 
+/* The driver has its say where a block is freed in another context than it was made in. */
+static void freed_elsewhere(void)
+{
+	unsigned char *block;
+	CUcontext second;
+
+	OK(cuDevicePrimaryCtxRetain(&second, 1));
+	make_room();
+	block = allocate(1);
+	OK(cuCtxSetCurrent(second));
+	OK(cuMemFreeHost(block));
+	OK(cuCtxSetCurrent(context));
+	EXPECT(allocate(2) != block);
+}
+
 static CUstream busy_stream;
 
 /* In a row, so that the last of them are launched with next to no code of ours. */
@@ -830,7 +857,7 @@ static void launched_elsewhere(void)
 {
 	pthread_t thread;
 
-	/* This thread is used to the short way. */
+	make_room();
 	for (int i = 0; i < 10; i++)
 		OK(cuMemFreeHost(allocate(1)));
 	shared = allocate(1);
@@ -877,6 +904,25 @@ static void twice(void)
 	free_shared(&barrier);
 	pthread_join(thread, NULL);
 	EXPECT(freed_well == 500 && freed_badly == 500);
+}
+
+/* With SLIPSTREAM_POOL_AGE=100ms: blocks that nobody uses go back to the driver, a few in each wait of the program for its context. */
+static void old(void)
+{
+	unsigned char *blocks[5];
+
+	for (int i = 0; i < 5; i++)
+		blocks[i] = allocate(1);
+	for (int i = 0; i < 5; i++)
+		OK(cuMemFreeHost(blocks[i]));
+	for (int i = 0; i < 40; i++) {
+		void *other;
+
+		OK(cuMemHostAlloc(&other, 10 * BYTES, 0));
+		OK(cuMemFreeHost(other));
+		OK(cuCtxSynchronize());
+		usleep(10000);
+	}
 }
 
 /* With SLIPSTREAM_ZERO=full. */
@@ -966,8 +1012,10 @@ static const struct {
 	{"purge-elsewhere", purge_elsewhere},
 	{"reset-elsewhere", reset_elsewhere},
 	{"launched-elsewhere", launched_elsewhere},
+	{"freed-elsewhere", freed_elsewhere},
 	{"twice", twice},
 	{"zeroed", zeroed},
+	{"old", old},
 	{"mixed", mixed},
 };
 

@@ -21,7 +21,7 @@ REWRITE, NOTE_REWRITE = 17, 11
 FIELDS = ("hits misses unproven parked waits_avoided waits_made real_frees purges events queries held_bytes peak_bytes live_bytes "
           "limit_bytes").split()
 CASES = ("in-flight asked other-context other-legacy destroyed other-thread ended-thread legacy full-queue capturing reset forked threads ends no-context "
-         "buffers relaxed many-streams broken unseen unseen-end kept-elsewhere kept-by-the-dead launched-elsewhere twice "
+         "buffers relaxed many-streams broken unseen unseen-end kept-elsewhere freed-elsewhere kept-by-the-dead launched-elsewhere twice "
          "reset-elsewhere").split()
 # What the rewrite calls of the driver by itself, and answers that must not harm: out of memory, unknown.
 FAULTS = ("cuMemHostAlloc", "cuMemFreeHost", "cuEventCreate", "cuEventRecord", "cuEventQuery", "cuStreamQuery",
@@ -84,6 +84,8 @@ def cases(options):
                 expect(not total["held_bytes"], f"counts {dict(total)}: blocks of a context that is gone")
             elif name == "launched-elsewhere":
                 expect(total["hits"] >= 9 and total["waits_avoided"] == 1, f"counts {dict(total)}")
+            elif name == "freed-elsewhere":
+                expect(total["real_frees"] == 1 and reasons["a free in another context"] == 1, f"counts {dict(total)}, {dict(reasons)}")
             elif name == "kept-by-the-dead":
                 expect(total["records"] == 2, f"counts {dict(total)}: threads one after the other do not share a magazine")
             elif name == "reset-elsewhere":
@@ -108,6 +110,21 @@ def cases(options):
     def zeroed():
         _, total, _ = run(options, [options.cases, "zeroed"], SLIPSTREAM_ZERO="full")
         expect(total["hits"] == 5, f"counts {dict(total)}")
+
+    def old():
+        """Blocks that nobody used are freed; the one that the program goes on with is not."""
+        _, total, reasons = run(options, [options.cases, "old"], SLIPSTREAM_POOL_AGE="100ms")
+        expect(total["real_frees"] == 5 and total["misses"] == 6, f"counts {dict(total)}")
+        expect(3 <= reasons["a block was not used for long"] <= 5, f"{dict(reasons)}")
+        _, total, _ = run(options, [options.cases, "old"], SLIPSTREAM_POOL_AGE="0")
+        expect(not total["real_frees"], f"counts {dict(total)}")
+
+    def setting():
+        """SLIPSTREAM_POOL_LIMIT."""
+        for text, wanted in (("1M", 1 << 20), ("30000", 30000), ("1%", None)):
+            _, total, _ = run(options, [options.cases, "mixed"], SLIPSTREAM_POOL_LIMIT=text)
+            expect(total["limit_bytes"] == wanted or not wanted and 1 << 20 < total["limit_bytes"] < 1 << 40, f"counts {dict(total)}")
+            expect(max(total["held_bytes"], total["peak_bytes"]) <= total["limit_bytes"], f"counts {dict(total)}")
 
     def mixed():
         """What the driver has for the program is little more than the program asked for."""
@@ -135,6 +152,8 @@ def cases(options):
 
     yield "zeroed", zeroed
     yield "mixed", mixed
+    yield "old", old
+    yield "limit-setting", setting
     yield "signals", signals
     yield "strict", strict
     yield "limit", limit

@@ -83,6 +83,9 @@ static void test_defaults(void **state)
 	assert_null(config.calibration);
 	assert_null(config.lttng);
 	assert_int_equal(config.level, CONFIG_TRACE_WAITS);
+	assert_int_equal(config.zero, CONFIG_ZERO_OFF);
+	assert_true(config.pool_limit == (CONFIG_PERCENT | 6));
+	assert_true(config.pool_age_ns == UINT64_C(30000000000));
 	assert_int_equal(config.rank, -1);
 }
 
@@ -352,6 +355,47 @@ static void test_ns(void **state)
 }
 
 /* One bad value does not take the others with it. */
+static void test_size(void **state)
+{
+	static const struct {
+		const char *text;
+		uint64_t value;
+	} cases[] = {
+		{"0", 0},
+		{"5", 5},
+		{"5K", 5120},
+		{"5M", 5242880},
+		{"5G", UINT64_C(5368709120)},
+		{"0%", CONFIG_PERCENT},
+		{"100%", CONFIG_PERCENT | 100},
+		{"9223372036854775807", INT64_MAX},
+		{"9223372036854775808", REFUSED},
+		{"8589934591G", UINT64_C(8589934591) << 30},
+		{"8589934592G", REFUSED},
+		{"101%", REFUSED},
+		{"%", REFUSED},
+		{"5 %", REFUSED},
+		{"5k", REFUSED},
+		{"5KB", REFUSED},
+		{"-5", REFUSED},
+		{"0.5%", REFUSED},
+	};
+	char entry[96], text[128];
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		snprintf(entry, sizeof(entry), "SLIPSTREAM_POOL_LIMIT=%s", cases[i].text);
+		snprintf(text, sizeof(text), "SLIPSTREAM_POOL_LIMIT: bad value '%s'",
+			 cases[i].text);
+		load(entry);
+		if (cases[i].value == REFUSED)
+			assert_problem(text);
+		else
+			assert_accepted();
+		assert_true(config.pool_limit ==
+			    (cases[i].value == REFUSED ? (CONFIG_PERCENT | 6) : cases[i].value));
+	}
+}
+
 static void test_others_stay(void **state)
 {
 	add("SLIPSTREAM_STACK=0");
@@ -493,6 +537,7 @@ int main(void)
 		TEST(bool),
 		TEST(uint),
 		TEST(ns),
+		TEST(size),
 		TEST(others_stay),
 		TEST(unknown_names),
 		TEST(many_and_long_problems),

@@ -14,6 +14,7 @@
 #include <cmocka.h>
 #include <pthread.h>
 
+#include "config.h"
 #include "pool/pool.h"
 
 #define LIMIT (UINT64_C(1) << 30)
@@ -357,13 +358,19 @@ static void test_threads(void **state)
 	assert_int_equal(count(pool_drain(POOL_PINNED, 1, 0, true)), BLOCKS - 1);
 }
 
-static void test_default_limit(void **state)
+static void test_limit_setting(void **state)
 {
-	uint64_t limit = pool_default_limit();
+	uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+	uint64_t share = pool_limit_of(CONFIG_PERCENT | 6),
+		 all = pool_limit_of(CONFIG_PERCENT | 100);
 
-	assert_true(limit > 0);
-	assert_true(limit <=
-		    ((uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE)) / 16);
+	assert_true(share > 0);
+	assert_true(all <= memory);
+	assert_true(share <= memory / 16);
+	assert_true(share * 16 <= all && share * 17 >= all);
+	assert_int_equal(pool_limit_of(CONFIG_PERCENT), 0);
+	/* Whatever the machine has. */
+	assert_int_equal(pool_limit_of(12345), 12345);
 }
 
 int main(void)
@@ -382,7 +389,7 @@ int main(void)
 		cmocka_unit_test_setup(test_drain, begin),
 		cmocka_unit_test_setup(test_drop, begin),
 		cmocka_unit_test_setup(test_threads, begin),
-		cmocka_unit_test(test_default_limit),
+		cmocka_unit_test(test_limit_setting),
 	};
 
 	return cmocka_run_group_tests_name("pool", tests, NULL, NULL);
