@@ -548,6 +548,70 @@ static void test_published_late(void **state)
 	assert_int_equal(count(TRACE_DEF_SITE), 60);
 }
 
+/* What a rewrite did is in each dump, as it is then; an event of its own comes behind the definitions of what it names. */
+static void test_rewrites(void **state)
+{
+	struct record_rewrite *record;
+	struct record_rewrite_site *site;
+	struct trace_real_free event = {.blocks = 3, .bytes = 4096};
+	unsigned int i;
+
+	(void)state;
+	records_everything = false;
+	assert_false(emit_records(TRACE_REAL_FREE));
+	records_everything = true;
+	assert_true(emit_records(TRACE_REAL_FREE));
+	fake->state = 0; /* the tracer's own word comes first */
+	assert_false(emit_records(TRACE_REAL_FREE));
+	fake->state = 1;
+
+	record = emit_reserve(sizeof(*record));
+	record->name = emit_string("pinned", 6);
+	emit_publish(record, RECORD_REWRITE);
+	site = emit_reserve(sizeof(*site));
+	site->rewrite = record->name;
+	site->site = 5;
+	site->function = 6;
+	emit_publish(site, RECORD_REWRITE_SITE);
+	record->hits = 1;
+	event.name = record->name;
+	event.why = emit_string("a reason of its own", 19);
+	emit_trace(TRACE_REAL_FREE, &event);
+	assert_int_equal(nth(TRACE_DUMP_BEGIN, 0)->dump_begin.reason, TRACE_DUMP_FIRST);
+	assert_int_equal(count(TRACE_DEF_REWRITE), 1);
+	assert_int_equal(last(TRACE_DEF_REWRITE)->def_rewrite.hits, 1);
+	assert_int_equal(last(TRACE_DEF_REWRITE)->def_rewrite.name, record->name);
+	assert_int_equal(last(TRACE_DEF_REWRITE_SITE)->def_rewrite_site.site, 5);
+	assert_int_equal(last(TRACE_DEF_REWRITE_SITE)->def_rewrite_site.function, 6);
+	assert_int_not_equal(last(TRACE_DEF_REWRITE_SITE)->def_rewrite_site.rewrite_site,
+			     last(TRACE_DEF_REWRITE)->def_rewrite.rewrite);
+	assert_int_equal(taken[taken_count - 1].event, TRACE_REAL_FREE);
+	assert_int_equal(taken[taken_count - 1].payload.real_free.blocks, 3);
+	for (i = 0; i < taken_count; i++)
+		if (taken[i].event == TRACE_DEF_STRING &&
+		    taken[i].payload.def_string.id == event.why)
+			break;
+	assert_true(i < taken_count);
+
+	/* Every figure has its place. */
+	i = 100;
+#define FIGURE(field) record->field = i++;
+	RECORD_REWRITE_FIGURES(FIGURE)
+#undef FIGURE
+	site->calls = 7;
+	site->denied = 4;
+	taken_count = 0;
+	usleep(1100000);
+	wait_for(1, 1, 0);
+	assert_int_equal(count(TRACE_DEF_REWRITE), 1);
+	i = 100;
+#define FIGURE(field) assert_int_equal(last(TRACE_DEF_REWRITE)->def_rewrite.field, i++);
+	RECORD_REWRITE_FIGURES(FIGURE)
+#undef FIGURE
+	assert_int_equal(last(TRACE_DEF_REWRITE_SITE)->def_rewrite_site.calls, 7);
+	assert_int_equal(last(TRACE_DEF_REWRITE_SITE)->def_rewrite_site.denied, 4);
+}
+
 static struct record_site *unpublished;
 
 static void publish_now(enum trace_event event)
@@ -993,6 +1057,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test_setup(test_slow_dumps, begin),
 		cmocka_unit_test_setup(test_cancelled, begin),
 		cmocka_unit_test_setup(test_forks, begin),
+		cmocka_unit_test_setup(test_rewrites, begin),
 		cmocka_unit_test_setup(test_threads, begin),
 	};
 
