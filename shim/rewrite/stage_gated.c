@@ -39,8 +39,10 @@ struct gated {
 	int slot;
 	bool entered; /* among `gates` */
 	bool placed, posted;
-	bool lost;  /* the context is broken */
-	bool stuck; /* the gate stands, and nothing moves */
+	bool lost;    /* the context is broken */
+	bool arrived; /* the program's stream stands at the gate, or is past it */
+	bool suspect; /* nothing has moved for long: one more look */
+	bool stuck;   /* nothing moves */
 	uint64_t submitted;
 	uint64_t drained; /* from the device: pieces copied out, in order */
 	uint32_t confirmed;
@@ -157,7 +159,7 @@ static void progressed(struct gated *gated)
 	/* Helpers that found nothing for long have left. */
 	if (gated->slept && gated->posted)
 		copy_threads_kick();
-	gated->slept = false;
+	gated->slept = gated->suspect = false;
 }
 
 /* A look at what the device has done. */
@@ -174,9 +176,11 @@ static bool look(struct gated *gated)
 		gated->confirmed = confirmed;
 		progressed(gated);
 	}
-	if (!gated->posted && stage_ring_has_arrived(gated->ring)) {
+	if (gated->placed && !gated->arrived && stage_ring_has_arrived(gated->ring)) {
+		gated->arrived = true;
 		progressed(gated);
-		post(gated);
+		if (!gated->posted)
+			post(gated);
 	}
 	return true;
 }
@@ -191,12 +195,16 @@ static bool check(struct gated *gated, uint64_t now)
 		gated->lost = true;
 		return false;
 	}
-	if (gated->placed && gated->confirmed < gated->submitted &&
-	    now - gated->since > stage_tuning.stuck_ns && stage_ring_has_arrived(gated->ring)) {
+	if (!gated->arrived || gated->confirmed == gated->submitted ||
+	    now - gated->since < stage_tuning.stuck_ns)
+		return true;
+	/* It may be this thread that did not look for long. */
+	if (gated->suspect) {
 		emit_note(NOTE_REWRITE, "off: a staged copy was stuck behind its own place");
 		gated->stuck = true;
 		return false;
 	}
+	gated->suspect = true;
 	return true;
 }
 
@@ -237,13 +245,13 @@ static bool run(struct gated *gated)
 		if (may_submit(gated)) {
 			if (!submit(gated))
 				return false;
-			gated->since = copy_now();
+			progressed(gated);
 			continue;
 		}
 		if (is_done(gated))
 			return true;
 		if (stage_job_step(job))
-			gated->since = copy_now();
+			progressed(gated);
 		else if (!rest(gated))
 			return false;
 	}

@@ -626,7 +626,7 @@ static void test_no_operation_comes_between_the_pieces(void **state)
 
 static void *let_go(void *unused)
 {
-	usleep(30000);
+	usleep(500000);
 	device_hold(false);
 	return NULL;
 }
@@ -638,7 +638,7 @@ static void test_a_busy_stream_is_waited_for(void **state)
 		pthread_t thread;
 
 		/* Longer than what counts as stuck: the stream has not arrived. */
-		stage_tuning.stuck_ns = 5000000;
+		stage_tuning.stuck_ns = 200000000;
 		device_hold(true);
 		pthread_create(&thread, NULL, let_go, NULL);
 		assert_true(copy_and_compare(&copy));
