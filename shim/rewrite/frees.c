@@ -21,6 +21,7 @@
 #include "driver/driver.h"
 #include "emit/emit.h"
 #include "rewrite/deny.h"
+#include "rewrite/drain.h"
 #include "rewrite/events.h"
 #include "rewrite/internal.h"
 #include "rewrite/rewrite.h"
@@ -114,7 +115,7 @@ static void really_free(struct call *call, CUresult *ret_result, CUdeviceptr add
 	COUNT_FREES(real_frees, 1);
 	if (!call->entered)
 		call->entered = clock_ticks();
-	*ret_result = driver.cuMemFree_v2(address);
+	*ret_result = DRAINING(driver.cuMemFree_v2(address));
 	call->left = clock_ticks();
 	if (*ret_result != CUDA_SUCCESS)
 		pool_put_back(&block);

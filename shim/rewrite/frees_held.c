@@ -13,6 +13,7 @@
 #include "driver/driver.h"
 #include "emit/emit.h"
 #include "pool/pool.h"
+#include "rewrite/drain.h"
 #include "rewrite/events.h"
 #include "rewrite/frees.h"
 #include "rewrite/internal.h"
@@ -159,8 +160,9 @@ uint32_t held_give_back(enum pool_kind kind, uint64_t context, uint64_t keep)
 		count++;
 		COUNT_FREES(real_frees, 1);
 		held_less(context, block->size);
-		if ((kind == POOL_ARRAY ? array_destroy(block)
-					: driver.cuMemFree_v2(block->address)) != CUDA_SUCCESS)
+		if (DRAINING(kind == POOL_ARRAY ? array_destroy(block)
+						: driver.cuMemFree_v2(block->address)) !=
+		    CUDA_SUCCESS)
 			emit_note(NOTE_REWRITE, "the driver did not take a block back");
 	}
 	if (driver.cuThreadExchangeStreamCaptureMode)

@@ -19,6 +19,7 @@
 #include "emit/emit.h"
 #include "pool/magazine.h"
 #include "rewrite/deny.h"
+#include "rewrite/drain.h"
 #include "rewrite/events.h"
 #include "rewrite/internal.h"
 #include "rewrite/rewrite.h"
@@ -64,7 +65,8 @@ static uint32_t free_list(struct pool_block *list)
 		/* Before: the address may become anybody's memory at once. */
 		if (block->listed)
 			state_pinned_ends(block->address);
-		if (driver.cuMemFreeHost((void *)(uintptr_t)block->address) != CUDA_SUCCESS)
+		if (DRAINING(driver.cuMemFreeHost((void *)(uintptr_t)block->address)) !=
+		    CUDA_SUCCESS)
 			emit_note(NOTE_REWRITE, "the driver did not take a block back");
 	}
 	pool_spare(list);
@@ -209,7 +211,7 @@ static void really_free(struct call *call, CUresult *ret_result, void *address)
 	COUNT(real_frees, 1);
 	if (!call->entered)
 		call->entered = clock_ticks();
-	*ret_result = driver.cuMemFreeHost(address);
+	*ret_result = DRAINING(driver.cuMemFreeHost(address));
 	call->left = clock_ticks();
 	if (*ret_result != CUDA_SUCCESS)
 		pool_put_back(&block);

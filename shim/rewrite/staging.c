@@ -19,6 +19,7 @@
 #include "driver/driver.h"
 #include "emit/emit.h"
 #include "rewrite/deny.h"
+#include "rewrite/drain.h"
 #include "rewrite/events.h"
 #include "rewrite/internal.h"
 #include "rewrite/pinned.h"
@@ -27,15 +28,19 @@
 #include "state/proof.h"
 #include "state/state.h"
 
-static const char *machine_objection = "off: not started";
+uint32_t staging_on;
 
 void staging_start(void)
 {
+	const char *why;
+
 	if (!(config.fix & CONFIG_FIX_STAGING))
 		return;
-	machine_objection = staging_machine_objection();
-	if (machine_objection)
-		emit_note(NOTE_REWRITE, machine_objection);
+	why = staging_machine_objection();
+	if (why)
+		emit_note(NOTE_REWRITE, why);
+	else
+		__atomic_store_n(&staging_on, 1, __ATOMIC_RELAXED);
 }
 
 /* Does the call's stream have work that is not known complete? Legacy: any that it stands for. */
@@ -57,7 +62,7 @@ static bool wins(const struct call *call, bool relaxed)
 /* Most copies are small: nothing but their size is looked at. */
 static bool may_win(const struct call *call)
 {
-	return config.fix & CONFIG_FIX_STAGING && !machine_objection &&
+	return __atomic_load_n(&staging_on, __ATOMIC_RELAXED) &&
 	       wins(call, config.relax & CONFIG_RELAX_ORDER);
 }
 
@@ -192,7 +197,7 @@ bool rewrite_sync_memops(struct call *call, CUresult *ret_result, uint64_t addre
 {
 	pinned_special(address);
 	/* Nothing that is pending when it is set may still be pending when the call returns. */
-	if (config.fix & CONFIG_FIX_STAGING && address != UINT64_MAX)
+	if (__atomic_load_n(&staging_on, __ATOMIC_RELAXED) && address != UINT64_MAX)
 		stage_wait_pending();
 	return false;
 }

@@ -20,6 +20,9 @@ import prototypes as prototypes_module  # noqa: E402
 # Written by hand in shim/entry/special.c.
 SPECIAL = {"cuInit", "cuDriverGetVersion", "cuGetProcAddress", "cuGetProcAddress_v2", "cuGetExportTable"}
 
+# Slugs of the rules for which the driver waits for the device in the middle of a call; filled by main().
+DRAINS = set()
+
 # Rewrites with a short way.
 SHORT_REWRITES = ("host_alloc", "host_free")
 
@@ -283,7 +286,9 @@ def long_way(export, short):
             f"\t{'plain_ = ' if short == 'true' else chr(9) + ' '}state_launch_is_plain({row.stream_argument}, {row.subject}, {per_thread}, &launch_);",
             "\tif (!plain_) {", *begin(export, "\t\t", place), "\t\tstate_before(&call);", "\t}",
             "\tentry_rooms_leave();", "\tentered_ = plain_ && launch_.clock == LAUNCH_READ_LEFT ? 0 : clock_ticks();",
-            f"\tresult_ = real_({arguments});", "\tleft_ = clock_ticks();", "\tentry_rooms_enter();",
+            # Loading a function may drain the device.
+            f"\tresult_ = entry_unlikely(!plain_ && call.flags & CALL_FIRST_USE) ? DRAINING(real_({arguments})) : real_({arguments});",
+            "\tleft_ = clock_ticks();", "\tentry_rooms_enter();",
             "\tif (plain_ && result_ == CUDA_SUCCESS && state_launch_done(&launch_, entered_, left_)) {",
             f"\t\tstate_launch_remember(&launch_, FUNCTION_{name} + 1, entry_thread.counters + FUNCTION_{name}, (void (*)(void))real_);",
             "\t\tentry_rooms_leave();", "\t\treturn result_;", "\t}",
@@ -322,7 +327,7 @@ def wrapper(export):
               *passes(export, arguments)]
     lines += begin(export, "\t") + ["\tentry_rooms_enter();", "\tstate_before(&call);"]
     lines += ["\t" + hook.c_call() for hook in row.before]
-    ask = ["entry_rooms_leave();", "call.entered = clock_ticks();", f"result_ = real_({arguments});", *again(export),
+    ask = ["entry_rooms_leave();", "call.entered = clock_ticks();", f"result_ = {real_call(export)};", *again(export),
            "call.left = clock_ticks();", "entry_rooms_enter();"]
     if row.rewrite:
         # A rewrite reads the clock around what it asks of the driver itself. What it waited for before it gave up belongs to the call.
@@ -334,6 +339,13 @@ def wrapper(export):
     lines.append("\tsync_after(&call, result_);")
     lines += end(export)
     return "\n".join(lines)
+
+
+def real_call(export):
+    """The call of the driver's function; one that drains the device keeps out of the way of staged copies (shim/rewrite/drain.h)."""
+    call = f"real_({export.prototype.arguments()})"
+    drains = export.row.kind == "module" or (export.row.kind not in ("copy", "launch", "wait") and DRAINS.intersection(export.row.rules))
+    return f"DRAINING({call})" if drains else call
 
 
 def short_rewrite(export):
@@ -352,7 +364,7 @@ def again(export):
         return []
     return ["if (entry_unlikely(result_ == CUDA_ERROR_OUT_OF_MEMORY) && rewrite_active()) {", "\tentry_rooms_enter();",
             "\tagain_ = rewrite_make_room(&call);", "\tentry_rooms_leave();", "\tif (again_)",
-            f"\t\tresult_ = real_({export.prototype.arguments()});", "}"]
+            f"\t\tresult_ = {real_call(export)};", "}"]
 
 
 def check_names(export):
@@ -389,6 +401,7 @@ def main():
         sys.exit(f"wrappers: {error}")
     for export in exports:
         check_names(export)
+    DRAINS.update(rule.slug for rule in catalogue.rules if rule.wait_class == "implicit" and rule.scope in ("context", "device"))
     try:
         if arguments.driver_ops:
             write_driver_ops(arguments.driver_ops, names, prototypes)

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Drain: calls of the driver that wait for the device in the middle of it, perhaps with locks held that submissions need (frees, the end of a
+ * registration, unloading, limits). A large staged copy submits behind a gate that it opens itself: were it held up by such a lock, neither
+ * would ever end. So the two keep out of each other's way (stage.h). Used by the wrappers of such calls, and by the rewrites where they
+ * make one by themselves.
+ */
+#ifndef SLIPSTREAM_REWRITE_DRAIN_H
+#define SLIPSTREAM_REWRITE_DRAIN_H
+
+#include <stdint.h>
+
+#include "rewrite/stage.h"
+
+/* Not 0: copies may be staged. Written once, before rewrite_on. */
+extern uint32_t staging_on;
+
+/* The status of a call of the driver that drains. */
+#define DRAINING(call_)                                                                            \
+	({                                                                                         \
+		uint32_t gates_ = __atomic_load_n(&staging_on, __ATOMIC_RELAXED);                  \
+		CUresult status_;                                                                  \
+                                                                                                   \
+		if (gates_)                                                                        \
+			stage_drain_begin();                                                       \
+		status_ = (call_);                                                                 \
+		if (gates_)                                                                        \
+			stage_drain_end();                                                         \
+		status_;                                                                           \
+	})
+
+#endif
