@@ -160,6 +160,129 @@ def test_deep(drawer):
     expect("rows at most", len(rows) <= 7, True)
 
 
+def waiting(trace, **options):
+    """A process with one function, rule and wait that any test can add to."""
+    process = traces.Process(trace, 1_000_000_000, "alpha", 7, -1, **options)
+    process.define("def_function", number=0, name=process.string("cuCtxSynchronize"), flags=3, handed_out=1)
+    process.define("def_rule", number=0, slug=process.string("context-synchronize"), cause=0, **{"class": traces.EXPLICIT})
+    process.define("def_wait", id=1, function=0, rule=0, site=1)
+    return process
+
+
+def a_wait(process, ns, tid=7, **fields):
+    process.at(ns, tid, "wait", **{"wait": 1, "candidates": 0, "stream": 0, "bytes": 0, "blocked_ns": 5, "call_ns": 10, **fields})
+
+
+def in_time(document, category):
+    return sorted(select(document, "X", category), key=lambda event: event["ts"])
+
+
+def test_impossible_times(drawer):
+    """A call that lasted for years begins with the picture; the picture does not begin years earlier for it."""
+    trace = traces.Trace()
+    process = waiting(trace)
+    a_wait(process, 2_000_000_000, call_ns=1 << 62)
+    a_wait(process, 3_000_000_000, tid=8, call_ns=(1 << 64) - 1)
+    document = drawer.draw(trace)
+    expect("waits", sorted((event["tid"], event["ts"], event["dur"]) for event in select(document, "X", "wait")), [(7, 0, 1_000_000), (8, 0, 2_000_000)])
+
+
+def test_held_back(drawer):
+    """At most 4096 slices are held back for definitions that are still to come."""
+    trace = traces.Trace()
+    process = waiting(trace, define=False)
+    for number in range(5000):
+        a_wait(process, 2_000_000_000 + 1000 * number)
+    process.define("def_site", id=1, frames=0, python_frames=0)
+    process.define_late(3_000_000_000)
+    document = drawer.draw(trace, with_schema=False)
+    expect("undefined", document["otherData"]["undefined_slices"], 4999 - 4096)  # the last one waits for a next one of its thread anyway
+    expect("names", {name: sum(event["name"] == name for event in select(document, "X", "wait")) for name in ("wait", "context-synchronize")},
+           {"wait": 903, "context-synchronize": 4097})
+
+
+def test_too_many_rows(drawer):
+    """Rows have a bound: what is on further threads and streams is left out and counted."""
+    trace = traces.Trace()
+    process = waiting(trace)
+    process.submit(2_000_000_000, 1, 1, traces.KERNEL, 0, 500)
+    for tid in range(1, 65536):  # with one stream
+        a_wait(process, 2_000_001_000 + tid, tid)
+    a_wait(process, 3_000_000_000, 65536)
+    process.submit(3_000_000_000, 65537, 2, traces.KERNEL, 0, 500)
+    process.at(3_000_001_000, 1, "record", stream=2, number=1, event="0xe1")
+    process.at(3_000_002_000, 1, "join", stream=1, number=2, of_stream=2, of_number=1)
+    process.at(3_000_003_000, 1, "join", stream=2, number=2, of_stream=1, of_number=1)
+    document = drawer.draw(trace, with_schema=False)
+    expect("rows", len({(event["pid"], event["tid"]) for event in select(document, "X")}), 65536)
+    expect("waits", len(select(document, "X", "wait")), 65535)
+    expect("left out", document["otherData"]["left_out_events"], 5)
+
+
+def test_kept_texts(drawer):
+    """Texts are kept for the next slice of their kind, but not where something of them came later or differs."""
+    trace = traces.Trace()
+    process = waiting(trace)
+    process.define("def_site", id=1, frames=0, python_frames=0)
+    process.define("def_function", number=1 << 24, name=process.string("cuLaunchKernel"), flags=3, handed_out=1)
+    process.define("def_candidate", id=1, stream_kind=traces.BLOCKING, context=9, stream=2, operation=traces.KERNEL, name=100, certain=0)
+    a_wait(process, 2_000_000_000, candidates=1)
+    process.at(2_100_000_000, 7, "def_string", id=100, length=1, text='"k"')
+    a_wait(process, 2_200_000_000, candidates=1)
+    document = drawer.draw(trace)
+    expect("busy", [event["name"] for event in in_time(document, "busy")], ["busy: kernel", "busy: k"])
+    for index, function in enumerate((0, 1 << 24, 0)):
+        process.submit(3_000_000_000 + index * 1_000_000, 7, 3, traces.KERNEL, 0, 500, function=function)
+        process.complete(3_000_001_000 + index * 1_000_000, 7, 3, index + 1)
+    process.at(3_001_500_000, 7, "def_stream", stream=3, kind=traces.BLOCKING, context=9, handle="0x0")
+    document = drawer.draw(trace)
+    expect("submissions", [event["name"] for event in in_time(document, "submit")], ["submit: cuCtxSynchronize", "submit: cuLaunchKernel", "submit: cuCtxSynchronize"])
+    expect("operations", [(event["args"]["stream"], event["args"]["function"]) for event in in_time(document, "operation")],
+           [("stream 3", "cuCtxSynchronize"), ("stream 3", "cuLaunchKernel"), ("stream 3 (blocking), context 9", "cuCtxSynchronize")])
+
+
+def test_sites(drawer):
+    """Call sites of which a part never came are not told; a line is never negative, a build id has its length."""
+    def site_of(frames, python_frames, **module):
+        trace = traces.Trace()
+        process = waiting(trace)
+        process.define("def_site", id=1, frames=frames, python_frames=python_frames)
+        process.define("def_module", id=1, path=process.string("/no/such/library.so"), base=0, **{"build_id": traces.quote("ab" * 20), **module})
+        # The first one is held back for what comes late; the second one only settles it.
+        a_wait(process, 2_000_000_000)
+        a_wait(process, 2_050_000_000)
+        process.at(2_100_000_000, 7, "def_frame", site=1, index=0, module=1, offset=0x20)
+        process.at(2_100_000_000, 7, "def_python_frame", site=1, index=0, file=process.string("/src/a.py"), function=process.string("go"), line=-5)
+        return in_time(drawer.draw(trace), "wait")[0]["args"].get("call_site")
+
+    expect("all there", site_of(1, 1), "a.py:0 go")
+    expect("a frame missing", site_of(2, 1), None)
+    expect("a Python frame missing", site_of(1, 2), None)
+    expect("a build id without end", site_of(1, 1, build_id=traces.quote("ab" * 4000)), "a.py:0 go")
+
+
+def test_candidates(drawer):
+    """As many as the library names, those that are defined, all that come."""
+    trace = traces.Trace()
+    process = waiting(trace)
+    process.define("def_site", id=1, frames=0, python_frames=0)
+    process.define("def_context", context=1, device=-5, id=9)
+    process.define("def_context", context=2, device=70, id=10)
+    for number in range(1, 101):
+        process.define("def_candidate", id=number, stream_kind=traces.BLOCKING, context=9, stream=2, operation=traces.KERNEL, name=process.string(""), certain=0)
+        process.define("def_candidate_set", set=(1 << 31) + 1, index=number - 1, count=100, candidate=number)
+    process.define("def_candidate_set", set=(1 << 31) + 2, index=0, count=2, candidate=1000)
+    process.define("def_candidate_set", set=(1 << 31) + 2, index=1, count=2, candidate=1)
+    process.define("def_candidate_set", set=(1 << 31) + 3, index=0, count=2, candidate=1)
+    for index, number in enumerate((3, 1, 2)):
+        a_wait(process, 2_000_000_000 + 1_000_000 * index, candidates=(1 << 31) + number)
+    process.at(2_100_000_000, 7, "def_candidate_set", set=(1 << 31) + 3, index=1, count=2, candidate=2)
+    document = drawer.draw(trace)
+    expect("candidates", [len(event["args"]["waited_for"]) for event in in_time(document, "wait")], [2, 64, 1])
+    expect("words", in_time(document, "wait")[2]["args"]["waited_for"], ["stream 2: kernel, not known complete"])
+    expect("no GPU of such a number", [event["args"]["name"] for event in select(document, "M") if event["name"] == "process_name" and "GPU" in event["args"]["name"]], [])
+
+
 def test_hostile(drawer):
     """Names that try to be something else: printable text of bounded length everywhere (the schema says so)."""
     document = drawer.draw(traces.hostile())
@@ -242,7 +365,8 @@ def test_full_disk(drawer):
 def main():
     with tempfile.TemporaryDirectory() as folder:
         drawer = Drawer(sys.argv[1], folder)
-        for test in (test_full, test_waits, test_late, test_ranks, test_deep, test_hostile, test_rules, test_random, test_memory, test_full_disk):
+        for test in (test_full, test_waits, test_late, test_ranks, test_deep, test_impossible_times, test_held_back, test_too_many_rows, test_kept_texts,
+                     test_sites, test_candidates, test_hostile, test_rules, test_random, test_memory, test_full_disk):
             if test is test_memory and sys.argv[2] != "none":
                 print("test_memory left out: a sanitizer keeps what is freed")
                 continue
