@@ -13,8 +13,8 @@
 
 #include "calibrate/table.h"
 #include "command.h"
+#include "deny_list.h"
 #include "memory.h"
-#include "rewrite/deny.h"
 #include "run.h"
 
 enum option_kind { MODE, STRING, BOOL, UINT, NS, LEVEL, LIST, SIZE };

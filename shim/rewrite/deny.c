@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "call.h"
+#include "deny_list.h"
 #include "emit/emit.h"
 #include "sync/site.h"
 

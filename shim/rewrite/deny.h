@@ -10,21 +10,13 @@
  * one, even an empty one, the stack is taken, and each site that asks is left in the record file (RECORD_REWRITE_SITE) with the number of
  * its calls: `slipstream bisect` searches among them, and the report names their keys.
  *
- * The file: one line an entry, blanks between its words, "#" begins a comment.
- *
- *	site KEY [REWRITES]	 the call site of this key, as `report` and `bisect` print it: 16 digits
- *	file NAME [REWRITES]	 every call site with a native frame in a file of this name (libnccl.so.2)
- *	python FUNCTION [REWRITES] every call site with a Python frame of this function
- *
- * REWRITES: words of SLIPSTREAM_FIX joined by commas; none: all. A key stands for the whole stack; it holds for the same builds of the
- * files and the same SLIPSTREAM_STACK. A file that cannot be read or has a bad line turns all rewrites off, which a note says: who
+ * The file's form is deny_list.h's. A file that cannot be read or has a bad line turns all rewrites off, which a note says: who
  * denies a site wants it denied.
  */
 #ifndef SLIPSTREAM_REWRITE_DENY_H
 #define SLIPSTREAM_REWRITE_DENY_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "config.h"
@@ -46,24 +38,5 @@ static inline bool rewrite_denied(const struct call *call, enum config_fix rewri
 
 /* Reads the list, if the settings name one. Once, before the first rewrite. NULL, or why no rewrite may be made: a constant text. */
 const char *deny_start(void);
-
-/* ---- deny_text.c: the file's text. Pure functions, used by the tools as well ---- */
-
-enum deny_kind { DENY_SITE, DENY_FILE, DENY_PYTHON };
-
-struct deny_entry {
-	enum deny_kind kind;
-	uint32_t rewrites; /* enum config_fix; all bits: every rewrite */
-	uint64_t key;      /* of DENY_SITE */
-	const char *name;  /* of the others; inside the text */
-	size_t length;
-};
-
-/*
- * Reads the entry of one line, `length` bytes without its end. 1: *ret_entry; 0: the line has none; -1: bad, and *reterr_text says why
- * (a constant text). `words`: of SLIPSTREAM_FIX, joined by |.
- */
-int deny_line(const char *line, size_t length, const char *words, struct deny_entry *ret_entry,
-	      const char **reterr_text);
 
 #endif

@@ -10,8 +10,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "emit/record.h"
-
 #define SITE_KEY_START UINT64_C(0xcbf29ce484222325)
 
 static inline uint64_t site_key_bytes(uint64_t key, const void *bytes, size_t length)

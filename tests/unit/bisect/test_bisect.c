@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "bisect.h"
-#include "rewrite/deny.h"
+#include "deny_list.h"
 
 #define ELEMENTS_MAX 200
 #define ROUNDS       3000

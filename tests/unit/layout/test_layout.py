@@ -24,14 +24,15 @@ MAY_USE = {
     "emit": {"catalogue"},
     "pool": {"catalogue", "driver", "emit"},
     "state": {"catalogue", "driver", "emit"},
-    "rewrite": {"catalogue", "driver", "emit", "pool", "state"},
+    "rewrite": {"catalogue", "driver", "emit", "pool", "state", "sync"},
     "sync": {"catalogue", "emit", "state"},
     "entry": {"catalogue", "driver", "emit", "pool", "rewrite", "state", "sync"},
 }
 # Words that all rooms share: below every room, so these may use no room, only each other.
-SHARED = {"call.h", "clock.h", "config.h", "counter.h", "libc.h", "options.def", "ranks.def", "tables.def", "emit/record.h", "tracing/event.h", "tracing/provider/provider.h"}
+SHARED = {"call.h", "clock.h", "config.h", "counter.h", "deny_list.h", "libc.h", "options.def", "ranks.def", "tables.def", "emit/record.h", "rewrite/policy.def", "sync/site_key.h",
+           "tracing/event.h", "tracing/provider/provider.h"}
 # Sources beside the rooms; they use no room either.
-BESIDE = {"clock.c", "config.c", "libc.c"}
+BESIDE = {"clock.c", "config.c", "deny_list.c", "libc.c"}
 # Hooked names of the C library: a call of dlopen() by any room is a call of dlopen().
 HOOKED = {"dlopen", "dlmopen", "dlsym"}
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * Deny list, text (deny.h): one line in, one entry out. Called by deny.c and by the tools, which check a list before they start a program.
- * Allocates nothing, keeps nothing.
+ * Deny list (deny_list.h): one line in, one entry out. Allocates nothing, keeps nothing.
  */
-#include "rewrite/deny.h"
+#include "deny_list.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 #define KEY_DIGITS 16
