@@ -18,6 +18,12 @@ static const struct least to_device_async = {128 * KIB, 128 * KIB};
 static const struct least from_device = {256 * KIB, 256 * KIB};
 static const struct least from_device_async = {256 * KIB, 256 * KIB};
 
+/*
+ * A copy of more than one chunk waits for its stream, as the driver's own does from here on. Between the two the driver was not seen to, and
+ * may be relied on not to.
+ */
+#define DRIVER_WAITS (16 * 1024 * KIB)
+
 /* Where a wait is left out, each byte that is not waited for wins. */
 #define LEAST_WITHOUT_WAIT 1
 
@@ -27,6 +33,8 @@ bool staging_wins(bool is_to_device, bool async, bool busy, bool waits, uint64_t
 				    : async      ? &from_device_async
 						 : &from_device;
 
+	if (is_to_device && async && busy && bytes > stage_chunk_bytes() && bytes < DRIVER_WAITS)
+		return false;
 	if (busy && !waits)
 		return bytes >= LEAST_WITHOUT_WAIT;
 	return bytes >= (busy ? least->busy : least->idle);

@@ -257,6 +257,7 @@ void sim_configure(void)
 {
 	static const char *const times[] = {"real", "virtual", NULL};
 	static const char *const costs[] = {"none", "small", "measured", NULL};
+	static const char *const switches[] = {"off", "on", NULL};
 	static const char *const pageable[] = {"none", "hmm", "ats", NULL};
 	static bool done;
 	const char *text;
@@ -272,6 +273,7 @@ void sim_configure(void)
 	sim.delay_ns = option_number("SIMCUDA_DELAY_US", sim.seeded ? 50 : 0, 0, 1000000) * 1000;
 	sim.virtual_time = option_word("SIMCUDA_TIME", times, 0) == 1;
 	sim.costs = option_word("SIMCUDA_COSTS", costs, SIM_COSTS_SMALL);
+	sim.drain_lock = option_word("SIMCUDA_DRAIN_LOCK", switches, 0);
 	sim.pageable = option_word("SIMCUDA_PAGEABLE", pageable, SIM_PAGEABLE_NONE);
 	text = getenv("CUDA_MODULE_LOADING");
 	sim.lazy = !text || strcmp(text, "EAGER");

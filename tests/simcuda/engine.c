@@ -505,8 +505,11 @@ void sim_wait_context(struct sim_context *context)
 /* All streams of all contexts, work submitted while waiting too: measured for the frees. */
 void sim_wait_device(int device)
 {
+	sim.drains++;
 	while (sim.pending[device])
 		sim_block();
+	if (!--sim.drains)
+		pthread_cond_broadcast(&sim.changed);
 }
 
 /* Host memory is mapped for every device. */

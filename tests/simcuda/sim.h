@@ -514,6 +514,8 @@ struct sim {
 	int device_count;
 	size_t memory_total;
 	bool virtual_time, seeded, lazy, launch_blocking;
+	bool drain_lock; /* nobody submits while a call drains a device */
+	unsigned drains; /* calls that do */
 	enum sim_pageable pageable;
 	uint64_t seed, delay_ns;
 	enum sim_costs costs;

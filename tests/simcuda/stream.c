@@ -212,7 +212,7 @@ CUresult sim_submit_list(struct sim_stream *stream, struct sim_work *work,
 	if (stream->capture)
 		return sim_capture_add(stream, work);
 	stream->object.references++;
-	while (stream->pending >= SIM_QUEUE_LIMIT)
+	while (stream->pending >= SIM_QUEUE_LIMIT || (sim.drain_lock && sim.drains))
 		sim_block();
 	operation = sim_operation_new(context, stream);
 	sim_stream_put(stream);

@@ -52,6 +52,45 @@ static void threads(void)
 	}
 }
 
+/* Calls that drain the device, with what submissions need in their hands (run.py has the driver hold that). */
+static void *drain(void *data)
+{
+	void *host = aligned_alloc(4096, 8192);
+	CUdeviceptr block;
+
+	OK(cuCtxSetCurrent(context));
+	while (!__atomic_load_n(&stop, __ATOMIC_RELAXED)) {
+		OK(cuMemAlloc(&block, SOME));
+		OK(cuMemFree(block));
+		OK(cuMemHostRegister(host, 8192, 0));
+		OK(cuMemHostUnregister(host));
+		usleep(500);
+	}
+	return NULL;
+}
+
+static void drained(void)
+{
+	CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
+	CUdeviceptr block = device_block(LARGE);
+	unsigned char *bytes = malloc(LARGE);
+	pthread_t thread[2];
+
+	__atomic_store_n(&stop, false, __ATOMIC_RELAXED);
+	for (int i = 0; i < 2; i++)
+		pthread_create(&thread[i], NULL, drain, NULL);
+	for (unsigned int i = 0; i < 40; i++) {
+		paint(bytes, LARGE, i);
+		OK(cuMemcpyHtoDAsync(block, bytes, LARGE, stream));
+		memset(bytes, 0, LARGE);
+		OK(cuMemcpyDtoHAsync(bytes, block, LARGE, stream));
+		EXPECT(is_pattern(bytes, LARGE, i));
+	}
+	__atomic_store_n(&stop, true, __ATOMIC_RELAXED);
+	for (int i = 0; i < 2; i++)
+		pthread_join(thread[i], NULL);
+}
+
 /* The process ends while others copy: at once, or through its exit handlers. */
 static void ends(bool at_once)
 {
@@ -184,6 +223,7 @@ static void faults(void)
 
 const struct named_case life_cases[] = {
 	{"threads", threads},
+	{"drained", drained},
 	{"ends-at-once", ends_at_once},
 	{"ends-by-exit", ends_by_exit},
 	{"forked", forked},

@@ -112,6 +112,22 @@ static void async_to_device(void)
 	}
 }
 
+/* Where the driver is not known to wait for the stream, a copy does not, whatever its size: here it would for ever. */
+static void async_behind_gate(void)
+{
+	CUstream stream = new_stream(CU_STREAM_DEFAULT);
+	CUdeviceptr block = device_block(LARGE);
+	unsigned char *bytes = pattern(LARGE, 1);
+
+	for (size_t size = SOME; size < (size_t)8 << 20; size *= 2) {
+		close_gate(stream);
+		OK(cuMemcpyHtoDAsync(block, bytes, size, stream));
+		open_gate();
+		OK(cuStreamSynchronize(stream));
+	}
+	EXPECT(device_is(block, (size_t)4 << 20, 1));
+}
+
 /* A copy to the host is complete when it returns, asynchronous or not. */
 static void to_host(void)
 {
@@ -419,6 +435,7 @@ const struct named_case order_cases[] = {
 	{"waits-for-no-more", waits_for_no_more},
 	{"wait-is-recorded", wait_is_recorded},
 	{"async-to-device", async_to_device},
+	{"async-behind-gate", async_behind_gate},
 	{"to-host", to_host},
 	{"torn", torn},
 	{"torn-to-host", torn_to_host},

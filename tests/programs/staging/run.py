@@ -101,6 +101,7 @@ CASES = {
     "waits-for-no-more": ((2, 2), None),
     "wait-is-recorded": ((1, 1), None),
     "async-to-device": ((32, 0), None),
+    "async-behind-gate": ((None, 0), None),
     "to-host": ((0, 7), None),
     "torn": ((78, None), None),
     "torn-to-host": ((0, 40), None),
@@ -190,6 +191,12 @@ def settings(options):
         done = run(options, [options.cases, "plain"], SIMCUDA_PAGEABLE="ats")
         expect(done.staged(0) == (0, 0) and done.reasons["off: the device uses the host's page tables"] == 1, f"{dict(done.reasons)}")
     yield "host-page-tables", host_page_tables
+
+    def drained():
+        """Frees and unregistrations hold what submissions need: neither waits for the other for ever."""
+        done = run(options, [options.cases, "drained"], SIMCUDA_DRAIN_LOCK="on")
+        expect(done.total["to_device"] and done.total["from_device"], f"counts {dict(done.total)}")
+    yield "drained", drained
 
     def blocking():
         done = run(options, [options.cases, "plain"], CUDA_LAUNCH_BLOCKING="1")
