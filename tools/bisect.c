@@ -166,7 +166,7 @@ static void print_sites(struct bisect *bisect, const bool *off)
 
 	report_style_init(&output, STDOUT_FILENO);
 	for (size_t i = 0; i < bisect->sites.uses.count; i++) {
-		const struct report_rewrite_use *site = &bisect->sites.uses.uses[i];
+		const struct report_rewrite_use *site = bisect->sites.uses.items[i];
 
 		if (!off[i])
 			continue;

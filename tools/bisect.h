@@ -89,7 +89,7 @@ void bisect_remove_folder(const char *folder);
 /* ---- bisect_sites.c: call sites that made rewrites, those that the user's own list denies left out ---- */
 
 struct bisect_sites {
-	struct report_rewrite_uses uses;
+	struct report_list uses; /* of report_rewrite_use */
 	struct report *report;
 };
 

@@ -11,6 +11,7 @@
 #include "command.h"
 #include "memory.h"
 #include "report.h"
+#include "report_order.h"
 #include "text.h"
 
 size_t bisect_sites_add(struct bisect_sites *sites, const char *folder)
@@ -29,7 +30,7 @@ size_t bisect_sites_add(struct bisect_sites *sites, const char *folder)
 
 void bisect_sites_done(struct bisect_sites *sites)
 {
-	free(sites->uses.uses);
+	report_list_done(&sites->uses);
 	report_free(sites->report);
 	*sites = (struct bisect_sites){0};
 }
@@ -84,7 +85,7 @@ void bisect_sites_write(const struct bisect_sites *sites, const bool *off, const
 			shown);
 	}
 	for (size_t i = 0; i < sites->uses.count; i++) {
-		const struct report_rewrite_use *site = &sites->uses.uses[i];
+		const struct report_rewrite_use *site = sites->uses.items[i];
 
 		if (!off[i])
 			continue;

@@ -288,9 +288,11 @@ bool *bisect_find_sites(struct bisect *bisect, const bool *switches)
 		enum bisect_answer answer;
 
 		off = memory_check(realloc(off, bisect->sites.uses.count + 1));
-		for (size_t i = 0; i < bisect->sites.uses.count; i++)
-			off[i] = is_off(&bisect->switches, switches,
-					bisect->sites.uses.uses[i].rewrite);
+		for (size_t i = 0; i < bisect->sites.uses.count; i++) {
+			const struct report_rewrite_use *site = bisect->sites.uses.items[i];
+
+			off[i] = is_off(&bisect->switches, switches, site->rewrite);
+		}
 		bisect->keeps_sites = true;
 		bisect->fresh = 0;
 		answer = bisect_try_sites(bisect, off);

@@ -9,6 +9,7 @@
 #include "coverage.h"
 #include "memory.h"
 #include "report.h"
+#include "report_order.h"
 #include "report_rewrite.h"
 #include "report_trace.h"
 #include "text.h"
@@ -331,12 +332,12 @@ static json_t *syncs_json(struct report *report)
 
 static json_t *rewrite_sites_json(struct report *report, const char *name)
 {
-	struct report_rewrite_uses uses = {0};
+	struct report_list uses = {0};
 	json_t *array = new_array();
 
 	(void)report_rewrite_uses_add(&uses, report, 0, false);
 	for (size_t i = 0; i < uses.count; i++) {
-		const struct report_rewrite_use *use = &uses.uses[i];
+		const struct report_rewrite_use *use = uses.items[i];
 		json_t *item;
 		char id[17];
 
@@ -352,7 +353,7 @@ static json_t *rewrite_sites_json(struct report *report, const char *name)
 		set(item, "python", python_json(use->site));
 		append(array, item);
 	}
-	free(uses.uses);
+	report_list_done(&uses);
 	return array;
 }
 

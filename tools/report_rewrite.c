@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "memory.h"
+#include "report_order.h"
 #include "report_sites.h"
 #include "text.h"
 
@@ -78,27 +79,19 @@ static const char *function_name(const struct record_file *file, uint32_t number
 	return function ? record_string_text(file, function->name) : NULL;
 }
 
-/* True: it is new. */
-static bool add_use(struct report_rewrite_uses *uses, const struct report_rewrite_use *use)
+static int use_identity(const void *left, const void *right)
 {
-	for (size_t i = 0; i < uses->count; i++) {
-		struct report_rewrite_use *known = &uses->uses[i];
+	const struct report_rewrite_use *one = left, *other = right;
 
-		if (known->site != use->site || strcmp(known->rewrite, use->rewrite))
-			continue;
-		known->calls += use->calls;
-		known->denied += use->denied;
-		return false;
-	}
-	uses->uses = memory_grow(uses->uses, uses->count, &uses->capacity, sizeof(*uses->uses));
-	uses->uses[uses->count++] = *use;
-	return true;
+	if (one->site->id != other->site->id)
+		return one->site->id < other->site->id ? -1 : 1;
+	return strcmp(one->rewrite, other->rewrite);
 }
 
-size_t report_rewrite_uses_add(struct report_rewrite_uses *uses, struct report *report,
-			       size_t first, bool made)
+size_t report_rewrite_uses_add(struct report_list *uses, struct report *report, size_t first,
+			       bool made)
 {
-	size_t fresh = 0;
+	size_t before = uses->count;
 
 	for (size_t i = first; i < report->file_count; i++) {
 		const struct record_file *file = report->files[i];
@@ -106,19 +99,22 @@ size_t report_rewrite_uses_add(struct report_rewrite_uses *uses, struct report *
 		for (size_t j = 0; j < file->rewrite_sites.count; j++) {
 			const struct record_rewrite_site *record =
 				(const void *)file->rewrite_sites.records[j];
-			struct report_rewrite_use use = {
+			struct report_rewrite_use key = {
 				.site = report_site_of(report, file, record->site),
 				.rewrite = record_string_text(file, record->rewrite),
 				.function = function_name(file, record->function),
-				.calls = record->calls,
-				.denied = record->denied,
 			};
+			struct report_rewrite_use *use;
 
-			if (use.site && use.rewrite && use.calls > (made ? use.denied : 0))
-				fresh += add_use(uses, &use);
+			if (!key.site || !key.rewrite ||
+			    record->calls <= (made ? record->denied : 0))
+				continue;
+			use = report_list_find_or_add(uses, &key, sizeof(key), use_identity);
+			use->calls += record->calls;
+			use->denied += record->denied;
 		}
 	}
-	return fresh;
+	return uses->count - before;
 }
 
 static void add_blocks(const struct lines *lines, const char *name,
@@ -169,11 +165,11 @@ static void add_copies(const struct lines *lines, const char *name,
 static void add_sites(const struct lines *lines, struct report *report, const char *name)
 {
 	size_t limit = lines->style->limit, shown = 0, all = 0;
-	struct report_rewrite_uses uses = {0};
+	struct report_list uses = {0};
 
 	(void)report_rewrite_uses_add(&uses, report, 0, false);
 	for (size_t i = 0; i < uses.count; i++) {
-		const struct report_rewrite_use *use = &uses.uses[i];
+		const struct report_rewrite_use *use = uses.items[i];
 
 		if (strcmp(use->rewrite, name) || (all++ >= limit && limit))
 			continue;
@@ -186,7 +182,7 @@ static void add_sites(const struct lines *lines, struct report *report, const ch
 		lines_add_site(lines, report, use->site, "        ", limit ? SITE_DEPTH : 0);
 	}
 	lines_add_more(lines, "      ", shown, all, "call site");
-	free(uses.uses);
+	report_list_done(&uses);
 }
 
 void lines_add_rewrites(const struct lines *lines, struct report *report)

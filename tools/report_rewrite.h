@@ -21,16 +21,12 @@ struct report_rewrite_use {
 	uint64_t calls, denied;
 };
 
-struct report_rewrite_uses {
-	struct report_rewrite_use *uses; /* by first appearance */
-	size_t count, capacity;
-};
-
 /*
- * Adds those of the files from number `first` on; the caller frees `uses`. `made`: only sites where not every call was denied. How many are new.
+ * Adds those of the files from number `first` on to a list of report_rewrite_use, by first appearance; for report_list_done(). `made`: only
+ * sites where not every call was denied. How many are new.
  */
-size_t report_rewrite_uses_add(struct report_rewrite_uses *uses, struct report *report,
-			       size_t first, bool made);
+size_t report_rewrite_uses_add(struct report_list *uses, struct report *report, size_t first,
+			       bool made);
 
 /* Nothing where no process had mode fix. */
 void lines_add_rewrites(const struct lines *lines, struct report *report);

@@ -69,7 +69,8 @@ static char *read_file(const char *path, size_t *ret_size)
 			got = 1;
 	}
 	close(descriptor);
-	if (!text || got < 0)
+	/* Shorter than it was: half a list is none. */
+	if (!text || size < (size_t)status.st_size)
 		return NULL;
 	*ret_size = size;
 	return text;
