@@ -4,6 +4,7 @@
 import os
 import re
 import subprocess
+import sys
 import tempfile
 import unittest
 
@@ -100,6 +101,20 @@ class Bisect(Programs):
         text = self.bisect("two")
         self.assertEqual(sorted(self.found(text)), [("cuMemHostAlloc", "make_counters"), ("cuMemHostAlloc", "make_sums")])
         self.assertEqual(self.run_fixed("two", "--deny", self.deny).stdout, "0 0\n")
+
+    def test_python(self):
+        """One native call site, told apart by the Python frames behind it; the function can be named by hand as well."""
+        program = [sys.executable, os.path.join(os.path.dirname(os.path.abspath(__file__)), "planted.py")]
+        result = self.tool("bisect", "--driver", SIMCUDA, "--deny-out", self.deny, "--", *program)
+        self.assertEqual(result.returncode, 1, result.stdout + result.stderr)
+        self.assertEqual(len(re.findall("call site", result.stdout)), 1)
+        self.assertRegex(result.stdout, r"planted\.py:\d+  allocate \(Python\)\n +\S+planted\.py:\d+  make_counters \(Python\)")
+        by_hand = os.path.join(self.folder.name, "by-hand")
+        with open(by_hand, "w") as file:
+            file.write("python make_counters\n")
+        for deny, output in (("/dev/null", "b'\\n'\n"), (self.deny, "b'\\x00'\n"), (by_hand, "b'\\x00'\n")):
+            fixed = self.tool("run", "--driver", SIMCUDA, "--mode", "fix", "--deny", deny, "--", *program)
+            self.assertEqual(fixed.stdout, output, deny)
 
     def test_list_of_the_user_stays(self):
         """What is denied already is not searched for again, and is in the list that is written."""
