@@ -36,6 +36,7 @@ static bool allocate(struct call *call, uint64_t context, CUresult *ret_result,
 	CUdeviceptr address = 0;
 	CUresult result;
 
+	held_sweep();
 	call->entered = clock_ticks();
 	result = driver.cuMemAlloc_v2(&address, size);
 	if (result == CUDA_ERROR_OUT_OF_MEMORY && rewrite_make_room(call))
@@ -45,6 +46,7 @@ static bool allocate(struct call *call, uint64_t context, CUresult *ret_result,
 		return false;
 	if (!pool_add(context, POOL_DEVICE_FLAG, bytes, size, address))
 		emit_note(NOTE_REWRITE, "a block could not be stored");
+	held_more(context, 0); /* it has blocks */
 	*ret_address = address;
 	*ret_result = CUDA_SUCCESS;
 	return true;
@@ -128,6 +130,9 @@ static bool look(struct call *call, CUresult *ret_result, CUdeviceptr address,
 	enum pool_state state = pool_look(address, ret_block);
 
 	*ret_done = false;
+	if (state != POOL_NOT_OURS && ret_block->context != state_context_id(call->context) &&
+	    held_sweep())
+		state = pool_look(address, ret_block);
 	/* Pinned memory is nothing that these calls free: the driver says so. */
 	if (state == POOL_NOT_OURS || pool_kind(ret_block->flags) != POOL_DEVICE)
 		return false;

@@ -23,8 +23,11 @@ bool held_start(void);
 void held_more(uint64_t context, uint64_t bytes);
 void held_less(uint64_t context, uint64_t bytes);
 
-/* Bytes that the pool holds of all contexts of the current one's device. */
-uint64_t held_on_current_device(void);
+/* Bytes that the pool holds of all contexts of the current one's device; `current`: its id. */
+uint64_t held_on_current_device(uint64_t current);
+
+/* Forgets what is held of contexts that ended without our seeing it; false: there are none. Their addresses and handles are others' now. */
+bool held_sweep(void);
 
 /* Is any array held? */
 bool held_arrays(void);

@@ -14,6 +14,7 @@
 #include "config.h"
 #include "driver/driver.h"
 #include "emit/emit.h"
+#include "rewrite/drain.h"
 #include "rewrite/events.h"
 #include "rewrite/frees.h"
 #include "rewrite/internal.h"
@@ -73,6 +74,7 @@ static void made(struct call *call, uint64_t handle, uint32_t flags,
 	if (size && !(shape->Flags & FOREIGN_MEMORY) && !(handle & 15) &&
 	    !pool_add(context, POOL_ARRAY_FLAG | flags, bytes, size, handle))
 		emit_note(NOTE_REWRITE, "a block could not be stored");
+	held_more(context, 0);
 }
 
 /* Makes the call once more where that helps. */
@@ -138,7 +140,7 @@ static void really_destroy(struct call *call, CUresult *ret_result, uint64_t han
 	COUNT_FREES(real_frees, 1);
 	if (!call->entered)
 		call->entered = clock_ticks();
-	*ret_result = array_destroy(&block);
+	*ret_result = DRAINING(array_destroy(&block));
 	call->left = clock_ticks();
 	if (*ret_result != CUDA_SUCCESS)
 		pool_put_back(&block);
@@ -147,13 +149,18 @@ static void really_destroy(struct call *call, CUresult *ret_result, uint64_t han
 static bool destroy_or_keep(struct call *call, CUresult *ret_result, uint64_t handle,
 			    uint32_t flags)
 {
+	enum pool_state state;
 	struct pool_block block;
 	struct pool_bytes bytes;
 	uint32_t freed = 1;
 	const char *why;
 	bool idle;
 
-	switch (pool_look(handle, &block)) {
+	state = pool_look(handle, &block);
+	if (state != POOL_NOT_OURS && block.context != state_context_id(call->context) &&
+	    held_sweep())
+		state = pool_look(handle, &block);
+	switch (state) {
 	case POOL_NOT_OURS:
 		return false;
 	case POOL_LIVE:

@@ -17,7 +17,9 @@
 #include "rewrite/events.h"
 #include "rewrite/frees.h"
 #include "rewrite/internal.h"
+#include "rewrite/pinned.h"
 #include "rewrite/rewrite.h"
+#include "state/proof.h"
 #include "state/state.h"
 
 #define CONTEXTS 64
@@ -31,6 +33,7 @@ static struct held {
 	uint64_t handle; /* 0: not to be read yet */
 	uint64_t bytes;
 	int device;
+	uint32_t gone; /* found so; for good */
 } table[CONTEXTS];
 
 #define LOAD(pointer) __atomic_load_n(pointer, __ATOMIC_RELAXED)
@@ -112,18 +115,56 @@ void held_less(uint64_t context, uint64_t bytes)
 					      __ATOMIC_RELAXED));
 }
 
-/* Is the slot's context still the one that its handle names? A primary context may have been released without our seeing it. */
-static bool is_there(const struct held *held)
+/*
+ * A primary context may end without our seeing it: by its last release, or through a private table of the driver. Its handle stays, and
+ * is asked for its id. Not where calls went past the rooms: then the handle may name nothing any more.
+ */
+enum place { THERE, GONE, UNKNOWN };
+
+static enum place place_of(const struct held *held)
 {
 	uint64_t handle = __atomic_load_n(&held->handle, __ATOMIC_ACQUIRE);
 	unsigned long long id = 0;
 
-	return handle && driver.cuCtxGetId &&
-	       driver.cuCtxGetId((CUcontext)(uintptr_t)handle, &id) == CUDA_SUCCESS &&
-	       id == LOAD(&held->id);
+	if (!handle || !driver.cuCtxGetId || state_objection())
+		return UNKNOWN;
+	switch (driver.cuCtxGetId((CUcontext)(uintptr_t)handle, &id)) {
+	case CUDA_SUCCESS:
+		return id == LOAD(&held->id) ? THERE : GONE;
+	case CUDA_ERROR_INVALID_CONTEXT:
+	case CUDA_ERROR_CONTEXT_IS_DESTROYED:
+		return GONE;
+	default:
+		return UNKNOWN;
+	}
 }
 
-uint64_t held_on_current_device(void)
+/* Under the pool's lock. */
+static bool is_not_gone(uint64_t id)
+{
+	const struct held *held = find(id);
+
+	return !held || !LOAD(&held->gone);
+}
+
+bool held_sweep(void)
+{
+	bool found = false;
+
+	for (unsigned int i = 0; i < CONTEXTS; i++) {
+		if (!LOAD(&table[i].id) || place_of(&table[i]) != GONE)
+			continue;
+		__atomic_store_n(&table[i].gone, 1, __ATOMIC_RELAXED);
+		found = true;
+	}
+	if (!found)
+		return false;
+	pinned_drop(is_not_gone);
+	held_drop(is_not_gone);
+	return true;
+}
+
+uint64_t held_on_current_device(uint64_t current)
 {
 	uint64_t sum = 0;
 	CUdevice device;
@@ -131,7 +172,8 @@ uint64_t held_on_current_device(void)
 	if (!driver.cuCtxGetDevice || driver.cuCtxGetDevice(&device) != CUDA_SUCCESS)
 		return 0;
 	for (unsigned int i = 0; i < CONTEXTS; i++)
-		if (LOAD(&table[i].bytes) && is_there(&table[i]) && table[i].device == device)
+		if (LOAD(&table[i].bytes) && table[i].device == device &&
+		    (LOAD(&table[i].id) == current || place_of(&table[i]) == THERE))
 			sum += LOAD(&table[i].bytes);
 	return sum;
 }
@@ -160,9 +202,9 @@ uint32_t held_give_back(enum pool_kind kind, uint64_t context, uint64_t keep)
 		count++;
 		COUNT_FREES(real_frees, 1);
 		held_less(context, block->size);
-		if (DRAINING(kind == POOL_ARRAY ? array_destroy(block)
-						: driver.cuMemFree_v2(block->address)) !=
-		    CUDA_SUCCESS)
+		if (DRAINING(kind == POOL_ARRAY
+				     ? array_destroy(block)
+				     : driver.cuMemFree_v2(block->address)) != CUDA_SUCCESS)
 			emit_note(NOTE_REWRITE, "the driver did not take a block back");
 	}
 	if (driver.cuThreadExchangeStreamCaptureMode)
@@ -182,7 +224,7 @@ static uint32_t give_back_elsewhere(const struct held *held)
 	CUcontext ours = (CUcontext)(uintptr_t)LOAD(&held->handle), popped;
 	uint32_t freed;
 
-	if (!is_there(held) || !driver.cuCtxPushCurrent_v2 || !driver.cuCtxPopCurrent_v2 ||
+	if (place_of(held) != THERE || !driver.cuCtxPushCurrent_v2 || !driver.cuCtxPopCurrent_v2 ||
 	    driver.cuCtxPushCurrent_v2(ours) != CUDA_SUCCESS)
 		return 0;
 	freed = give_all_back(LOAD(&held->id));
@@ -231,6 +273,7 @@ void held_drop(bool (*lives)(uint64_t context))
 			continue;
 		__atomic_store_n(&held->handle, 0, __ATOMIC_RELAXED);
 		__atomic_store_n(&held->bytes, 0, __ATOMIC_RELAXED);
+		__atomic_store_n(&held->gone, 0, __ATOMIC_RELAXED);
 		__atomic_store_n(&held->id, 0, __ATOMIC_RELEASE);
 	}
 }

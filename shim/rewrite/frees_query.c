@@ -14,7 +14,7 @@
 bool rewrite_memory_info(struct call *call, CUresult *ret_result, size_t *ret_free,
 			 size_t *ret_total)
 {
-	uint64_t held = held_on_current_device();
+	uint64_t held = held_on_current_device(state_context_id(call->context));
 
 	if (!held || !ret_free || !ret_total)
 		return false;

@@ -5,9 +5,17 @@
  * freed block is no memory of the driver at all.
  */
 #include "driver/driver.h"
+#include "rewrite/frees.h"
 #include "rewrite/internal.h"
 #include "rewrite/rewrite.h"
 #include "state/state.h"
+
+static bool is_current(uint64_t context)
+{
+	unsigned long long id = 0;
+
+	return driver.cuCtxGetId && driver.cuCtxGetId(NULL, &id) == CUDA_SUCCESS && id == context;
+}
 
 enum pool_state pointer_find(uint64_t address, struct pool_block *ret_block)
 {
@@ -17,6 +25,10 @@ enum pool_state pointer_find(uint64_t address, struct pool_block *ret_block)
 	if (state == POOL_NOT_OURS && driver.cuMemGetAddressRange_v2 &&
 	    driver.cuMemGetAddressRange_v2(&base, NULL, address) == CUDA_SUCCESS && base != address)
 		state = pool_look(base, ret_block);
+	/* Of a context that is gone: the address is somebody else's now, or nobody's. */
+	if (state != POOL_NOT_OURS && pool_kind(ret_block->flags) != POOL_PINNED &&
+	    !is_current(ret_block->context) && held_sweep())
+		return pointer_find(address, ret_block);
 	if (state == POOL_LIVE && address - ret_block->address >= ret_block->requested)
 		state = POOL_PARKED;
 	return state;

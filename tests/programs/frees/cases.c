@@ -336,6 +336,38 @@ static void reset(void)
 	EXPECT(is_used_again(next));
 }
 
+/* The context ends where nobody tells: what it held is gone, and its addresses come back for others. */
+static void released(void)
+{
+	size_t pitch, left, total, range;
+	CUdeviceptr block, other, base;
+	CUcontext again;
+
+	OK(cuMemAlloc(&block, BYTES));
+	OK(cuMemAlloc(&other, BYTES));
+	OK(cuMemFree(block));
+	OK(cuMemFree(other));
+	for (int way = 0; way < 3; way++) {
+		OK(cuDevicePrimaryCtxRelease(0));
+		OK(cuDevicePrimaryCtxRetain(&again, 0));
+		OK(cuCtxSetCurrent(again));
+		OK(cuMemGetInfo(&left, &total));
+		EXPECT(left == total);
+		OK(cuMemAllocPitch(&other, &pitch, BYTES, 1, 4));
+		EXPECT(other == block); /* or nothing is tested */
+		if (way != 1) {
+			OK(cuMemGetAddressRange(&base, &range, other));
+			EXPECT(base == other && range == pitch);
+		}
+		OK(cuMemFree(other));
+		EXPECT(cuMemFree(other) == CUDA_ERROR_INVALID_VALUE);
+		OK(cuMemAlloc(&other, BYTES));
+		EXPECT(other == block);
+		if (way == 0) /* the next time around one is live */
+			OK(cuMemFree(other));
+	}
+}
+
 static void forked(void)
 {
 	CUdeviceptr block = allocate(1), other;
@@ -961,6 +993,7 @@ static const struct {
 	{"graph", graph},
 	{"capturing", capturing},
 	{"reset", reset},
+	{"released", released},
 	{"forked", forked},
 	{"threads", threads},
 	{"ends", ends},
@@ -997,7 +1030,8 @@ int main(int argc, char **argv)
 	/* Not out of the pool: a kernel waits for it. */
 	OK(cuMemAllocManaged(&word, 4, CU_MEM_ATTACH_GLOBAL));
 	flag = (volatile uint32_t *)(uintptr_t)word;
-	if (strcmp(argv[1], "reset") != 0 && strcmp(argv[1], "info") != 0)
+	if (strcmp(argv[1], "reset") != 0 && strcmp(argv[1], "info") != 0 &&
+	    strcmp(argv[1], "released") != 0)
 		OK(cuMemAlloc(&slot, 4 * BYTES));
 	filler = new_stream(CU_STREAM_NON_BLOCKING);
 	load();

@@ -21,7 +21,7 @@ import slip  # noqa: E402
 REWRITE, NOTE_REWRITE = 17, 11
 FIELDS = ("hits misses unproven parked waits_avoided waits_made real_frees purges events queries held_bytes peak_bytes live_bytes "
           "limit_bytes").split()
-CASES = ("in-flight kernel asked other-context destroyed graph capturing reset forked threads ends no-context foreign wrong-frees free-async "
+CASES = ("in-flight kernel asked other-context destroyed graph capturing reset released forked threads ends no-context foreign wrong-frees free-async "
          "buffers attributes info many-contexts exported sync-memops sync-memops-context others relaxed broken arrays").split()
 # What the rewrite calls of the driver by itself, and answers that must not harm: out of memory, unknown.
 FAULTS = ("cuMemAlloc_v2", "cuMemFree_v2", "cuDeviceTotalMem_v2", "cuCtxGetDevice", "cuCtxGetCurrent", "cuEventCreate", "cuEventRecord",
