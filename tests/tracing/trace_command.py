@@ -494,6 +494,17 @@ class Ways(Traced):
         self.assertEqual(done.stdout, "")
         return done.returncode, done.stderr
 
+    def test_session_of_the_user_and_files_that_are_none(self):
+        """They do not answer, and nobody waits for them; of two files of one process the later is its own."""
+        now = time.monotonic_ns()
+        for start, make in ((now - 2, lambda path: open(path, "wb").close()), (now - 1, os.mkfifo), (now, lambda path: os.symlink("/dev/zero", path))):
+            make(self.path("%d-%d.slip" % (os.getpid(), start)))
+        open(self.path("%d-%d.slip" % (os.getpid(), now + 10**12)), "w").close()  # of another boot
+        began = time.monotonic()
+        self.assertEqual(self.dump(self.base), (1, "slipstream trace: process %d did not repeat its definitions within 200 ms (idle, or in a long "
+                                                   "call)\n" % os.getpid()))
+        self.assertLess(time.monotonic() - began, 5)
+
     def test_session_of_the_user_is_asked_for_a_dump(self):
         """`slipstream trace --dump` before `lttng snapshot record`."""
         with session.Daemon(USER) as daemon:

@@ -78,6 +78,28 @@ static void ask(int folder, const char *name, struct process *process, uint64_t 
 	process->file = -1;
 }
 
+/*
+ * Where this process is to stand; NULL: nowhere. One that became another program by exec() has a file of
+ * each, of which the last is its own now.
+ */
+static struct process *place_of(struct asking *asking, uint32_t pid, uint64_t start_ns)
+{
+	for (size_t i = 0; i < asking->count; i++) {
+		struct process *process = &asking->processes[i];
+
+		if (process->pid != pid)
+			continue;
+		if (process->start_ns >= start_ns)
+			return NULL;
+		if (process->file >= 0)
+			(void)close(process->file);
+		return process;
+	}
+	asking->processes = memory_grow(asking->processes, asking->count, &asking->capacity,
+					sizeof(asking->processes[0]));
+	return &asking->processes[asking->count++];
+}
+
 static void ask_all(struct asking *asking, DIR *stream)
 {
 	struct dirent *entry;
@@ -91,9 +113,9 @@ static void ask_all(struct asking *asking, DIR *stream)
 		    sscanf(entry->d_name, "%" SCNu32 "-%" SCNu64, &pid, &start_ns) != 2 ||
 		    !process_runs(pid, start_ns, asking->asked_ns))
 			continue;
-		asking->processes = memory_grow(asking->processes, asking->count, &asking->capacity,
-						sizeof(asking->processes[0]));
-		process = &asking->processes[asking->count++];
+		process = place_of(asking, pid, start_ns);
+		if (!process)
+			continue;
 		*process = (struct process){.pid = pid, .start_ns = start_ns};
 		ask(dirfd(stream), entry->d_name, process, asking->asked_ns);
 	}
