@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * What frees cost while a kernel runs elsewhere: `frees KIND COUNT KERNEL_US`, KIND device or pinned; started by frees.py with and without
+ * What frees cost while a kernel runs elsewhere: `frees KIND COUNT KERNEL_US`, KIND device, pinned or array; started by frees.py with and without
  * the shim. Nobody asks for the kernel, nor waits for it, but who frees.
  *
  * "single": a kernel is launched, one block is freed; median and worst of such frees. "burst": many blocks one after the other; median and
@@ -41,6 +41,8 @@ static const size_t sizes[] = {4 << 10, 64 << 10, 1 << 20, 4 << 20};
 	   CUstream, void **, void **))                                                            \
 	F(alloc_device, "cuMemAlloc_v2", (CUdeviceptr *, size_t))                                  \
 	F(free_device, "cuMemFree_v2", (CUdeviceptr))                                              \
+	F(create_array, "cuArrayCreate_v2", (CUarray *, const CUDA_ARRAY_DESCRIPTOR *))            \
+	F(destroy_array, "cuArrayDestroy", (CUarray))                                              \
 	F(alloc_host, "cuMemHostAlloc", (void **, size_t, unsigned int))                           \
 	F(free_host, "cuMemFreeHost", (void *))                                                    \
 	F(set_bytes, "cuMemsetD8Async", (CUdeviceptr, unsigned char, size_t, CUstream))            \
@@ -49,7 +51,7 @@ static const size_t sizes[] = {4 << 10, 64 << 10, 1 << 20, 4 << 20};
 #define DECLARE(name, symbol, parameters) static CUresult(*name) parameters;
 FUNCTIONS(DECLARE)
 
-static bool pinned;
+static enum { DEVICE, PINNED, ARRAY } kind;
 static CUfunction spin;
 static CUstream elsewhere, worker;
 static CUdeviceptr target;
@@ -89,30 +91,50 @@ static void launch(uint64_t ns)
 
 static uint64_t allocate(size_t bytes)
 {
+	CUDA_ARRAY_DESCRIPTOR shape = {.Width = 4096,
+				       .Height = bytes / 4096,
+				       .Format = CU_AD_FORMAT_UNSIGNED_INT8,
+				       .NumChannels = 1};
 	CUdeviceptr address;
+	CUarray array;
 	void *at;
 
-	if (!pinned) {
+	switch (kind) {
+	case DEVICE:
 		check(alloc_device(&address, bytes), "cuMemAlloc");
 		return address;
+	case PINNED:
+		check(alloc_host(&at, bytes, 0), "cuMemHostAlloc");
+		return (uintptr_t)at;
+	default:
+		check(create_array(&array, &shape), "cuArrayCreate");
+		return (uintptr_t)array;
 	}
-	check(alloc_host(&at, bytes, 0), "cuMemHostAlloc");
-	return (uintptr_t)at;
 }
 
 static void release(uint64_t block)
 {
-	check(pinned ? free_host((void *)(uintptr_t)block) : free_device(block), "free");
+	uintptr_t at = block;
+
+	check(kind == DEVICE   ? free_device(block)
+	      : kind == PINNED ? free_host((void *)at)
+			       : destroy_array((CUarray)at),
+	      "free");
 }
 
 static void use(uint64_t block)
 {
-	if (!pinned) {
+	switch (kind) {
+	case DEVICE:
 		check(set_bytes(block, 1, USED, worker), "cuMemsetD8Async");
-		return;
+		break;
+	case PINNED:
+		memset((void *)(uintptr_t)block, 1, USED);
+		check(copy_in(target, (void *)(uintptr_t)block, USED, worker), "cuMemcpyHtoDAsync");
+		break;
+	default: /* its being there is enough */
+		break;
 	}
-	memset((void *)(uintptr_t)block, 1, USED);
-	check(copy_in(target, (void *)(uintptr_t)block, USED, worker), "cuMemcpyHtoDAsync");
 }
 
 static int compare(const void *left, const void *right)
@@ -221,13 +243,15 @@ int main(int argc, char **argv)
 	CUmodule module;
 
 	if (!library || argc != 4) {
-		fprintf(stderr, library ? "usage: frees device|pinned COUNT KERNEL_US\n"
+		fprintf(stderr, library ? "usage: frees device|pinned|array COUNT KERNEL_US\n"
 					: "frees: no libcuda.so.1\n");
 		return 77;
 	}
 #define FIND(name, symbol, parameters) *(void **)&name = need(library, symbol);
 	FUNCTIONS(FIND)
-	pinned = strcmp(argv[1], "pinned") == 0;
+	kind = strcmp(argv[1], "pinned") == 0  ? PINNED
+	       : strcmp(argv[1], "array") == 0 ? ARRAY
+					       : DEVICE;
 	kernel_ns = strtoull(argv[3], NULL, 0) * 1000;
 	check(init(0), "cuInit");
 	check(retain(&context, 0), "cuDevicePrimaryCtxRetain");

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Frees of device and of pinned memory while a kernel runs elsewhere, by the driver and in mode fix, in one go.
+"""Frees of device memory, pinned memory and arrays while a kernel runs elsewhere, by the driver and in mode fix, in one go.
 
-    frees.py --build BUILD [--driver FOLDER] [--count N] [--raw-count N] [--kernel-us N] [--rounds N] [--check]
+    frees.py --build BUILD [--driver FOLDER] [--count N] [--raw-count N] [--kernel-us N] [--rounds N] [--kinds KIND...] [--check]
 
 Of each side the median of the rounds counts, of the worst calls the worst. `--driver` puts a folder first on LD_LIBRARY_PATH (the simulated
 driver). `--raw-count`: fewer turns of the loop without the shim, where each free waits for a kernel; its total is then given for COUNT
-turns. `--check` fails above 1 us a free, or where mode fix is slower in all.
+turns. Arrays are only held back, not used again; what raw says of them is whether their destroy waits. `--check` fails above 1 us a free, or where mode fix is slower in all.
 """
 import argparse
 import json
@@ -42,7 +42,7 @@ def run(options, kind, fix, count):
             # Its status tells of waits, too.
             subprocess.run([os.path.join(options.build, "tools/slipstream"), "report", "--json=" + report, folder], env=environment,
                            capture_output=True, check=False)
-            name = {"device": "frees", "pinned": "pinned"}[kind]
+            name = "pinned" if kind == "pinned" else "frees"
             with open(report, encoding="utf-8") as stream:
                 rewrites = json.load(stream)["rewrites"]
             figures["rewrite"] = next(one for one in rewrites if one["name"] == name)
@@ -59,13 +59,14 @@ def main():
     parser.add_argument("--raw-count", type=int)
     parser.add_argument("--kernel-us", type=int, default=5000)
     parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--kinds", nargs="+", choices=("device", "pinned", "array"), default=("device", "pinned", "array"))
     parser.add_argument("--check", action="store_true")
     options = parser.parse_args()
     raw_count = options.raw_count or options.count
     failed = []
     print(f"kernel of {options.kernel_us} us; loop of {options.count} (raw: {raw_count}) allocations and frees")
     print("            one free, us (at most)   of 32, each      loop, ms     in calls, ms    worst alloc, us     worst free, us   held at most, MiB", flush=True)
-    for kind in ("device", "pinned"):
+    for kind in options.kinds:
         runs = {False: [], True: []}
         for _ in range(options.rounds):
             for fix in (False, True):
