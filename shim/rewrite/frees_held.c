@@ -192,12 +192,13 @@ uint32_t held_give_back(enum pool_kind kind, uint64_t context, uint64_t keep)
 	struct pool_block *list = pool_drain(kind, context, keep, true);
 	const struct pool_block *block;
 	uint32_t count = 0;
+	bool relaxed;
 
 	if (!list)
 		return 0;
 	/* A capture elsewhere, should one have begun, is not to notice. */
-	if (driver.cuThreadExchangeStreamCaptureMode)
-		driver.cuThreadExchangeStreamCaptureMode(&mode);
+	relaxed = driver.cuThreadExchangeStreamCaptureMode &&
+		  driver.cuThreadExchangeStreamCaptureMode(&mode) == CUDA_SUCCESS;
 	for (block = list; block; block = block->next) {
 		count++;
 		COUNT_FREES(real_frees, 1);
@@ -207,7 +208,7 @@ uint32_t held_give_back(enum pool_kind kind, uint64_t context, uint64_t keep)
 				     : driver.cuMemFree_v2(block->address)) != CUDA_SUCCESS)
 			emit_note(NOTE_REWRITE, "the driver did not take a block back");
 	}
-	if (driver.cuThreadExchangeStreamCaptureMode)
+	if (relaxed)
 		driver.cuThreadExchangeStreamCaptureMode(&mode);
 	pool_spare(list);
 	return count;

@@ -862,6 +862,43 @@ static void limit(int count)
 	free(blocks);
 }
 
+static void *capture_full(void *data)
+{
+	CUstream stream;
+	CUgraph made;
+
+	OK(cuCtxSetCurrent(context));
+	stream = new_stream(CU_STREAM_NON_BLOCKING);
+	OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+	pthread_barrier_wait(&barrier);
+	pthread_barrier_wait(&barrier);
+	EXPECT(cuStreamEndCapture(stream, &made) == CUDA_SUCCESS);
+	return NULL;
+}
+
+/* Held memory is given back though another thread captures, and that capture does not notice. */
+static void full_capture(void)
+{
+	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+	CUdeviceptr blocks[64], late;
+	pthread_t thread;
+	int count;
+
+	pthread_barrier_init(&barrier, NULL, 2);
+	for (count = 0; count < 64; count++)
+		if (cuMemAlloc(&blocks[count], 1 << 20) != CUDA_SUCCESS)
+			break;
+	OK(cuMemFree(blocks[--count]));
+	OK(cuMemFree(blocks[--count]));
+	pthread_create(&thread, NULL, capture_full, NULL);
+	pthread_barrier_wait(&barrier);
+	OK(cuMemAllocAsync(&late, 1 << 20, filler)); /* a capture does not forbid it */
+	OK(cuThreadExchangeStreamCaptureMode(&mode));
+	EXPECT(mode == CU_STREAM_CAPTURE_MODE_GLOBAL); /* as it was */
+	pthread_barrier_wait(&barrier);
+	pthread_join(thread, NULL);
+}
+
 /* The device's memory is all held, by a context of the device and by another one; each allocation of any kind must find room. */
 static void full(void)
 {
@@ -1014,6 +1051,7 @@ static const struct {
 	{"strict", strict},
 	{"relaxed", relaxed},
 	{"faults", faults},
+	{"full-capture", full_capture},
 	{"broken", broken},
 	{"full", full},
 };

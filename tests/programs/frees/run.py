@@ -121,6 +121,8 @@ def cases(options):
         """Every allocation finds room, though all that is free is held."""
         _, total, _ = run(options, [options.cases, "full"], SIMCUDA_MEMORY=str(32 << 20))
         expect(total["purges"] >= 6, f"counts {dict(total)}")
+        _, total, _ = run(options, [options.cases, "full-capture"], SIMCUDA_MEMORY=str(32 << 20))
+        expect(total["purges"] == 1, f"counts {dict(total)}")
 
     def blocking():
         _, total, reasons = run(options, [options.cases, "others"], CUDA_LAUNCH_BLOCKING="1")
