@@ -150,6 +150,18 @@ class Bisect(Programs):
         self.assertIn("out differs from byte 1 on", result.stdout)
         self.assertEqual(self.found(result.stdout), [("cuMemFreeHost", "drop_scratch")])
 
+    def test_a_program_that_fails_now_and_then(self):
+        """Bad in one run of three: with --runs 3 each setting has a bad run, unless it is right."""
+        script, count = (os.path.join(self.folder.name, name) for name in ("script", "count"))
+        with open(script, "w") as file:
+            file.write('#!/bin/sh\nn=$(cat %s 2>/dev/null || echo 0)\necho $((n + 1)) > %s\n'
+                       '[ $((n %% 3)) = 1 ] || exit 0\nexec %s > /dev/null\n' % (count, count, os.path.join(PROGRAMS, "bisect-zero")))
+        os.chmod(script, 0o755)
+        result = self.tool("bisect", "--driver", SIMCUDA, "--deny-out", self.deny, "--runs", "3", "--", script)
+        self.assertEqual(result.returncode, 1, result.stdout + result.stderr)
+        self.assertEqual(self.found(result.stdout), [("cuMemHostAlloc", "make_counters")])
+        self.assertEqual(self.run_fixed("zero", "--deny", self.deny).returncode, 0)
+
     def test_no_difference(self):
         self.assertIn("mode fix made rewrites at 20 call sites", self.bisect("ways", "right", status=0))
         self.assertIn("mode fix made no rewrite at all", self.bisect("ways", "right", status=0, CUDA_LAUNCH_BLOCKING="1"))
