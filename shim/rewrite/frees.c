@@ -157,9 +157,11 @@ bool rewrite_device_free(struct call *call, CUresult *ret_result, CUdeviceptr ad
 	if (done)
 		return true;
 	why = must_really_free(call, &block);
+	/* Before it is parked: from then on others may take it. */
+	if (!why)
+		held_more(block.context, block.size);
 	if (!why && pool_park(address, block.context, state_is_idle())) {
 		COUNT_FREES(parked, 1);
-		held_more(block.context, block.size);
 		if (config.relax & CONFIG_STRICT_FREE) {
 			COUNT_FREES(waits_made, call->pending_count != 0);
 		} else {
@@ -171,6 +173,8 @@ bool rewrite_device_free(struct call *call, CUresult *ret_result, CUdeviceptr ad
 		counts_bytes();
 		return true;
 	}
+	if (!why)
+		held_less(block.context, block.size);
 	really_free(call, ret_result, address);
 	freed = *ret_result == CUDA_SUCCESS;
 	if (!why && *ret_result == CUDA_SUCCESS) {

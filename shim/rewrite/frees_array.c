@@ -174,16 +174,19 @@ static bool destroy_or_keep(struct call *call, CUresult *ret_result, uint64_t ha
 	}
 	why = free_objection(call, &block, CONFIG_FIX_FREES);
 	idle = !why && state_is_idle();
+	if (!why && !idle)
+		held_more(block.context, block.size);
 	if (!why && !idle && pool_park(handle, block.context, false)) {
 		COUNT_FREES(parked, 1);
 		COUNT_FREES(waits_avoided, call->pending_count != 0);
-		held_more(block.context, block.size);
 		call->flags |= CALL_REWRITTEN;
 		*ret_result = CUDA_SUCCESS;
 		events_rewritten(call, CONFIG_FIX_FREES, TRACE_REWRITTEN_PARKED, block.requested);
 		counts_bytes();
 		return true;
 	}
+	if (!why && !idle)
+		held_less(block.context, block.size);
 	really_destroy(call, ret_result, handle);
 	if (!why && *ret_result == CUDA_SUCCESS) {
 		/* This call has drained the device, if there was anything to drain. */

@@ -89,7 +89,8 @@ static struct held *find_or_claim(uint64_t id)
 		    driver.cuCtxGetCurrent && driver.cuCtxGetCurrent(&handle) == CUDA_SUCCESS)
 			__atomic_store_n(&held->handle, (uintptr_t)handle, __ATOMIC_RELEASE);
 	}
-	return held;
+	/* Of two threads that claimed one, both use the first; the other slot stays empty. */
+	return held ? find(id) : NULL;
 }
 
 void held_more(uint64_t context, uint64_t bytes)
@@ -109,7 +110,7 @@ void held_less(uint64_t context, uint64_t bytes)
 		return;
 	seen = LOAD(&held->bytes);
 	do {
-		/* Taken out before its own addition: the sum is too large for good by that. No harm: see held_on_current_device(). */
+		/* Never below: a block that something displaced in the pool was not taken off. */
 		less = seen > bytes ? seen - bytes : 0;
 	} while (!__atomic_compare_exchange_n(&held->bytes, &seen, less, true, __ATOMIC_RELAXED,
 					      __ATOMIC_RELAXED));
@@ -251,7 +252,11 @@ bool rewrite_make_room(struct call *call)
 	for (unsigned int i = 0; i < CONTEXTS; i++) {
 		struct held *held = &table[i];
 
-		if (!LOAD(&held->bytes) || (!everywhere && held->device != device))
+		if (!LOAD(&held->bytes))
+			continue;
+		/* Acquire: pairs with the store in find_or_claim(). */
+		if (LOAD(&held->id) != current && !everywhere &&
+		    (!__atomic_load_n(&held->handle, __ATOMIC_ACQUIRE) || held->device != device))
 			continue;
 		freed += LOAD(&held->id) == current ? give_all_back(current)
 						    : give_back_elsewhere(held);
