@@ -127,7 +127,7 @@ static enum place place_of(const struct held *held)
 	uint64_t handle = __atomic_load_n(&held->handle, __ATOMIC_ACQUIRE);
 	unsigned long long id = 0;
 
-	if (!handle || !driver.cuCtxGetId || state_objection())
+	if (!handle || !driver.cuCtxGetId || state_is_doubted())
 		return UNKNOWN;
 	switch (driver.cuCtxGetId((CUcontext)(uintptr_t)handle, &id)) {
 	case CUDA_SUCCESS:

@@ -31,6 +31,11 @@ void state_doubt(const char *why)
 					    __ATOMIC_RELAXED);
 }
 
+bool state_is_doubted(void)
+{
+	return STATE_LOAD(&doubt) != NULL;
+}
+
 void state_unseen(void)
 {
 	state_doubt("off: calls may go past the rooms");

@@ -33,6 +33,9 @@ const char *state_objection(void);
 /* Nothing is proven any more; the first reason stays. A constant text. */
 void state_doubt(const char *why);
 
+/* Has something gone past the rooms, for good? Then handles that are remembered may name nothing any more. */
+bool state_is_doubted(void);
+
 /* A submission, wait or query failed: may the driver have taken half of it, or is the context broken? Then nothing is proven any more. */
 void state_failed(CUresult result);
 

@@ -4,7 +4,7 @@
  * left in flight when it is freed, and new blocks are filled at once. What it reads and every status go to stdout, addresses do not: the
  * same seed must print the same with and without mode fix (run.py), on the simulated driver whatever its own seed.
  *
- *	random SEED STEPS THREADS
+ *	random SEED STEPS THREADS [large]	large: blocks of sizes that soon fill a small device
  *
  * A block that an old operation still reads from or writes into when it is given out again shows: in the slot of device memory that the
  * copy filled, or in the block's own pattern at its free. With one thread it also makes mistakes (double, inner, foreign frees), ends
@@ -25,6 +25,7 @@
 #define STREAMS  5
 #define BLOCKS   12
 #define SLOT     20480
+#define LARGEST  196608
 #define THREADS  16
 
 CUresult cuCtxCreate_v2(CUcontext *, unsigned int, CUdevice);
@@ -45,6 +46,8 @@ struct block {
 	CUstream stream;
 	int user;
 };
+
+static bool large;
 
 struct thread {
 	uint64_t state;
@@ -105,7 +108,7 @@ static unsigned char pattern(const struct block *block, size_t i)
 /* On a stream of its own, so that nothing of the program's is waited for or ordered. */
 static void paint(struct thread *t, struct block *block)
 {
-	unsigned char bytes[SLOT];
+	unsigned char bytes[LARGEST];
 
 	for (size_t i = 0; i < block->bytes; i++)
 		bytes[i] = pattern(block, i);
@@ -115,7 +118,7 @@ static void paint(struct thread *t, struct block *block)
 
 static bool is_painted(struct thread *t, const struct block *block)
 {
-	unsigned char bytes[SLOT];
+	unsigned char bytes[LARGEST];
 
 	CHECK(cuMemcpyDtoHAsync(bytes, block->at, block->bytes, t->painter[t->current]));
 	for (size_t i = 0; i < block->bytes; i++)
@@ -134,14 +137,15 @@ static struct block *a_block(struct thread *t)
 static void allocate(struct thread *t)
 {
 	/* The classes of these are what the driver takes for them, so that cuMemGetInfo says the same. */
-	static const size_t sizes[] = {48, 1000, 4096, 4500, 16384};
+	static const size_t sizes[2][5] = {{48, 1000, 4096, 4500, 16384},
+					   {4500, 65536, 131072, LARGEST, LARGEST}};
 	struct block *block = &t->block[below(t, BLOCKS)];
 	CUdeviceptr at = 0;
 	CUresult result;
 
 	if (block->at)
 		return;
-	block->bytes = sizes[below(t, 5)];
+	block->bytes = sizes[large][below(t, 5)];
 	result = cuMemAlloc(&at, block->bytes);
 	tell(t, "alloc", result);
 	if (result != CUDA_SUCCESS)
@@ -218,7 +222,7 @@ static void work(struct thread *t, struct block *block)
 		     count = (unsigned int)(block->bytes / 4);
 	CUstream stream = t->stream[t->current][s];
 	CUdeviceptr slot = t->slot[t->current][s], at = block->at;
-	uint64_t bytes = block->bytes;
+	uint64_t bytes = block->bytes < SLOT ? block->bytes : SLOT;
 	void *copy[] = {&slot, &at, &bytes}, *fill[] = {&at, &value, &count};
 
 	unsigned int way = below(t, 4);
@@ -235,7 +239,7 @@ static void work(struct thread *t, struct block *block)
 	}
 	switch (way) {
 	case 0:
-		tell(t, "in", cuMemcpyDtoDAsync(slot, at, block->bytes, stream));
+		tell(t, "in", cuMemcpyDtoDAsync(slot, at, bytes, stream));
 		break;
 	case 1:
 		tell(t, "kernel in",
@@ -244,7 +248,7 @@ static void work(struct thread *t, struct block *block)
 		break;
 	case 2:
 		block->written = true;
-		tell(t, "out", cuMemcpyDtoDAsync(at, slot, block->bytes, stream));
+		tell(t, "out", cuMemcpyDtoDAsync(at, slot, bytes, stream));
 		break;
 	default:
 		block->written = true;
@@ -368,8 +372,12 @@ static void step(struct thread *t)
 		for (int i = 0; i < BLOCKS; i++)
 			if (t->block[i].stream == t->stream[t->current][4])
 				t->block[i].stream = (CUstream)-1; /* its handle may come back */
+		if (large) /* there is no memory for many slots */
+			CHECK(cuStreamSynchronize(t->stream[t->current][4]));
 		CHECK(cuStreamDestroy(t->stream[t->current][4]));
 		CHECK(cuStreamCreate(&t->stream[t->current][4], CU_STREAM_NON_BLOCKING));
+		if (large)
+			return;
 		/* Its slot is still written by the old one. */
 		CHECK(cuMemAlloc(&t->slot[t->current][4], SLOT));
 		CHECK(cuMemsetD8(t->slot[t->current][4], 0, SLOT));
@@ -409,12 +417,13 @@ int main(int argc, char **argv)
 {
 	static struct thread threads[THREADS];
 	pthread_t handles[THREADS];
-	int count = argc == 4 ? atoi(argv[3]) : 0;
+	int count = argc == 4 || argc == 5 ? atoi(argv[3]) : 0;
 
 	if (count < 1 || count > THREADS) {
-		fprintf(stderr, "usage: random SEED STEPS THREADS\n");
+		fprintf(stderr, "usage: random SEED STEPS THREADS [large]\n");
 		return 2;
 	}
+	large = argc == 5;
 	CHECK(cuInit(0));
 	for (int i = 0; i < CONTEXTS; i++)
 		make_world(i);

@@ -35,6 +35,7 @@ RETRIES = {
     "cuLaunchKernel": (4, 0), "cuGraphLaunch": (1, 0),
 }
 LIMIT_S = 20
+MEMORY = 1200000  # of the device, where little of it is wanted
 
 
 class Broken(Exception):
@@ -166,10 +167,12 @@ def faults(options):
 def random(options):
     total = collections.Counter()
     for seed in options.seeds:
-        for threads, steps in ((1, 800), (4, 300)):
-            def one(seed=seed, threads=threads, steps=steps):
-                command = [options.random, str(seed), str(steps), str(threads)]
+        for threads, steps, large in ((1, 800, False), (1, 500, True), (4, 300, False)):
+            def one(seed=seed, threads=threads, steps=steps, large=large):
+                command = [options.random, str(seed), str(steps), str(threads)] + ["large"] * large
                 variables = {"SIMCUDA_SEED": str(seed)}
+                if large:
+                    variables["SIMCUDA_MEMORY"] = str(MEMORY)
                 if threads == 1:
                     variables["SIMCUDA_TIME"] = "virtual"
                 raw, _, _ = run(options, command, None, **variables)
@@ -178,11 +181,13 @@ def random(options):
                 expect(raw == fixed, f"prints differently: {differ[:3]}")
                 expect(not [reason for reason in reasons if reason.startswith("off")], f"off: {dict(reasons)}")
                 total.update(found)
-            yield f"seed {seed}, {threads} threads", one
+                total["refused"] += fixed.count("alloc 2\n")
+            yield f"seed {seed}, {threads} threads{', little memory' * large}", one
 
     def hits():
         print(f"random programs: {total['hits']} blocks used again, {total['misses']} allocations by the driver, "
-              f"{total['waits_avoided']} waits avoided, {total['real_frees']} real frees")
+              f"{total['waits_avoided']} waits avoided, {total['real_frees']} real frees, {total['purges']} times all given back, "
+              f"{total['refused']} times no memory all the same")
         expect(total["hits"] >= 5 * len(options.seeds), "hardly any block was used again: nothing was tested")
     yield "hits", hits
 
