@@ -126,6 +126,9 @@ static struct record_list *place(struct record_file *file, const struct record *
 	case RECORD_REWRITE_SITE:
 		*ret_need = sizeof(struct record_rewrite_site);
 		return &file->rewrite_sites;
+	case RECORD_REAL_FREE:
+		*ret_need = sizeof(struct record_real_free);
+		return &file->real_frees;
 	case RECORD_REGION:
 		*ret_need = sizeof(struct record_region);
 		return &file->regions;
@@ -341,7 +344,7 @@ struct record_file *record_file_free(struct record_file *file)
 		&file->strings,  &file->functions,     &file->rules,      &file->modules,
 		&file->sites,    &file->candidates,    &file->waits,      &file->regions,
 		&file->counters, &file->thunks,        &file->waited_for, &file->notes,
-		&file->rewrites, &file->rewrite_sites,
+		&file->rewrites, &file->rewrite_sites, &file->real_frees,
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(lists); i++)

@@ -36,7 +36,7 @@ struct record_file {
 	/* With ids (or numbers). */
 	struct record_list strings, functions, rules, modules, sites, candidates, waits, regions;
 	/* Without. */
-	struct record_list counters, thunks, waited_for, notes, rewrites, rewrite_sites;
+	struct record_list counters, thunks, waited_for, notes, rewrites, rewrite_sites, real_frees;
 
 	char *problems[RECORD_PROBLEMS_MAX]; /* one line each, without the path */
 	size_t problem_count;                /* all of them */

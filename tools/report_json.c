@@ -357,6 +357,33 @@ static json_t *rewrite_sites_json(struct report *report, const char *name)
 	return array;
 }
 
+static json_t *real_frees_json(struct report *report, const char *name)
+{
+	struct report_list list = report_real_frees(report);
+	json_t *array = new_array();
+
+	for (size_t i = 0; i < list.count; i++) {
+		const struct report_real_free *freed = list.items[i];
+		json_t *item;
+		char id[17];
+
+		if (strcmp(freed->rewrite, name))
+			continue;
+		item = new_object();
+		(void)snprintf(id, sizeof(id), "%016" PRIx64, freed->site ? freed->site->id : 0);
+		set(item, "id", string(freed->site ? id : NULL));
+		set(item, "function", string(freed->function));
+		set(item, "why", string(freed->why));
+		set(item, "count", integer(freed->calls));
+		set(item, "blocks", integer(freed->blocks));
+		set(item, "frames", freed->site ? frames_json(report, freed->site) : new_array());
+		set(item, "python", freed->site ? python_json(freed->site) : new_array());
+		append(array, item);
+	}
+	report_list_done(&list);
+	return array;
+}
+
 /* NULL: no process had mode fix. */
 static json_t *rewrites_json(struct report *report)
 {
@@ -371,6 +398,7 @@ static json_t *rewrites_json(struct report *report)
 #define FIGURE(field) set(item, #field, integer(sum.field));
 		RECORD_REWRITE_FIGURES(FIGURE)
 #undef FIGURE
+		set(item, "freed_at", real_frees_json(report, name));
 		set(item, "sites", rewrite_sites_json(report, name));
 		if (!array)
 			array = new_array();

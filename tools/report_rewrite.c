@@ -117,6 +117,47 @@ size_t report_rewrite_uses_add(struct report_list *uses, struct report *report, 
 	return uses->count - before;
 }
 
+static int real_free_identity(const void *left, const void *right)
+{
+	const struct report_real_free *one = left, *other = right;
+	uint64_t first = one->site ? one->site->id : 0, second = other->site ? other->site->id : 0;
+	int names;
+
+	if (first != second)
+		return first < second ? -1 : 1;
+	names = strcmp(one->rewrite, other->rewrite);
+	return names ? names : strcmp(one->why, other->why);
+}
+
+struct report_list report_real_frees(struct report *report)
+{
+	struct report_list list = {0};
+
+	for (size_t i = 0; i < report->file_count; i++) {
+		const struct record_file *file = report->files[i];
+
+		for (size_t j = 0; j < file->real_frees.count; j++) {
+			const struct record_real_free *record =
+				(const void *)file->real_frees.records[j];
+			struct report_real_free key = {
+				.site = report_site_of(report, file, record->site),
+				.rewrite = record_string_text(file, record->rewrite),
+				.why = record_string_text(file, record->why),
+				.function = function_name(file, record->function),
+			};
+			struct report_real_free *freed;
+
+			if (!key.rewrite || !key.why)
+				continue;
+			freed = report_list_find_or_add(&list, &key, sizeof(key),
+							real_free_identity);
+			freed->calls += record->calls;
+			freed->blocks += record->blocks;
+		}
+	}
+	return list;
+}
+
 static void add_blocks(const struct lines *lines, const char *name,
 		       const struct record_rewrite *sum)
 {
@@ -161,6 +202,31 @@ static void add_copies(const struct lines *lines, const char *name,
 		  text_bytes(sum->from_device_bytes, from), sum->to_driver);
 }
 
+static void add_real_frees(const struct lines *lines, struct report *report, const char *name)
+{
+	size_t limit = lines->style->limit, shown = 0, all = 0;
+	struct report_list list = report_real_frees(report);
+
+	for (size_t i = 0; i < list.count; i++) {
+		const struct report_real_free *freed = list.items[i];
+		_cleanup_free_ char *why = text_printable(freed->why, false);
+
+		if (strcmp(freed->rewrite, name) || (all++ >= limit && limit))
+			continue;
+		shown++;
+		lines_add(lines, LINE_PLAIN,
+			  "      freed by the driver: %" PRIu64 " block%s in %" PRIu64
+			  " call%s of %s: %s",
+			  freed->blocks, plural(freed->blocks), freed->calls, plural(freed->calls),
+			  freed->function ? freed->function : "unknown", why);
+		if (freed->site)
+			lines_add_site(lines, report, freed->site, "        ",
+				       limit ? SITE_DEPTH : 0);
+	}
+	lines_add_more(lines, "      ", shown, all, "place");
+	report_list_done(&list);
+}
+
 /* Each with its key, as a deny list wants it. */
 static void add_sites(const struct lines *lines, struct report *report, const char *name)
 {
@@ -202,6 +268,7 @@ void lines_add_rewrites(const struct lines *lines, struct report *report)
 			add_copies(lines, shown, &sum);
 		if (!copies || sum.hits || sum.misses)
 			add_blocks(lines, shown, &sum);
+		add_real_frees(lines, report, name);
 		add_sites(lines, report, name);
 	}
 }

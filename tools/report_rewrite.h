@@ -28,6 +28,17 @@ struct report_rewrite_use {
 size_t report_rewrite_uses_add(struct report_list *uses, struct report *report, size_t first,
 			       bool made);
 
+/* Calls at one site in which the driver freed blocks of a rewrite. */
+struct report_real_free {
+	struct report_site *site;  /* NULL: none was taken */
+	const char *rewrite, *why; /* the report's; never NULL */
+	const char *function;      /* the same; NULL unknown */
+	uint64_t calls, blocks;
+};
+
+/* A list of all, by first appearance, for report_list_done(). */
+struct report_list report_real_frees(struct report *report);
+
 /* Nothing where no process had mode fix. */
 void lines_add_rewrites(const struct lines *lines, struct report *report);
 

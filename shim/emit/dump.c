@@ -263,11 +263,10 @@ static uint32_t place_of(const struct record *record)
 static void send_rewrite(const struct record *record, size_t size)
 {
 	const struct record_rewrite *rewrite = (const void *)record;
-	struct trace_def_rewrite event = {
-		.rewrite = place_of(record),
-		.name = rewrite->name,
+	struct trace_def_rewrite event = {.rewrite = place_of(record),
+					  .name = rewrite->name,
 #define FIGURE(field) .field = LIVE(rewrite->field),
-		RECORD_REWRITE_FIGURES(FIGURE)
+					  RECORD_REWRITE_FIGURES(FIGURE)
 #undef FIGURE
 	};
 
@@ -287,6 +286,22 @@ static void send_rewrite_site(const struct record *record, size_t size)
 	};
 
 	trace_send(TRACE_DEF_REWRITE_SITE, &event);
+}
+
+static void send_real_free(const struct record *record, size_t size)
+{
+	const struct record_real_free *freed = (const void *)record;
+	struct trace_def_real_free event = {
+		.real_free = place_of(record),
+		.site = freed->site,
+		.name = freed->rewrite,
+		.function = freed->function,
+		.why = freed->why,
+		.calls = LIVE(freed->calls),
+		.blocks = LIVE(freed->blocks),
+	};
+
+	trace_send(TRACE_DEF_REAL_FREE, &event);
 }
 
 /* What has no way here is said by the events themselves (record_waited_for). */
@@ -310,6 +325,7 @@ static const struct way {
 	[RECORD_STREAM] = {sizeof(struct record_stream), send_stream},
 	[RECORD_REWRITE] = {sizeof(struct record_rewrite), send_rewrite},
 	[RECORD_REWRITE_SITE] = {sizeof(struct record_rewrite_site), send_rewrite_site},
+	[RECORD_REAL_FREE] = {sizeof(struct record_real_free), send_real_free},
 };
 
 /* The record at this offset and its size, which lies within the file and its segment; NULL: damaged. */

@@ -25,7 +25,7 @@ enum lock_rank {
 	LOCK_STATE,  /* state: insertions into the tables of contexts, streams, events, kernels */
 	LOCK_MEMORY, /* state: the table of allocations */
 	LOCK_POOL,   /* pool: blocks of pinned memory and their lists */
-	LOCK_SITE,   /* sync: interning of call sites */
+	LOCK_SITE,   /* rewrite: where the driver freed, by call site */
 	LOCK_EMIT,   /* emit: room in the record file, interning */
 };
 

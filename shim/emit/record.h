@@ -55,6 +55,7 @@ enum record_type {
 	RECORD_STREAM = 16,     /* struct record_stream; numbers from 1; live */
 	RECORD_REWRITE = 17,    /* struct record_rewrite; live; one a rewrite of mode fix */
 	RECORD_REWRITE_SITE = 18, /* struct record_rewrite_site; live; with a deny list only */
+	RECORD_REAL_FREE = 19,    /* struct record_real_free; live */
 };
 
 struct record {
@@ -371,6 +372,17 @@ struct record_rewrite_site {
 	uint32_t padding;
 	uint64_t calls;  /* live */
 	uint64_t denied; /* live: of these, left to the driver by the list */
+};
+
+/* Calls at one site in which the driver freed blocks that a rewrite knew. Several of the same add up. */
+struct record_real_free {
+	struct record head;
+	uint32_t site;     /* id; 0: none could be taken */
+	uint32_t rewrite;  /* string id: as in SLIPSTREAM_FIX */
+	uint32_t function; /* number */
+	uint32_t why;      /* string id */
+	uint64_t calls;    /* live */
+	uint64_t blocks;   /* live: freed in them; more than one where held blocks went as well */
 };
 
 #endif

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Events: what the rewrites do, for a trace (tracing/events.yaml: real_free, rewritten). Called by the rewrites, behind what they tell of, with no
- * lock held: a tracer may block. Counts are no matter of theirs (counts.c), reasons neither (NOTE_REWRITE).
+ * Events: what the rewrites do, for a trace (tracing/events.yaml: real_free, rewritten), and where the driver freed, for the record file
+ * (RECORD_REAL_FREE). Called by the rewrites, behind what they tell of, with no lock held: a tracer may block. Other counts are counts.c's,
+ * reasons are notes (NOTE_REWRITE).
  */
 #ifndef SLIPSTREAM_REWRITE_EVENTS_H
 #define SLIPSTREAM_REWRITE_EVENTS_H
@@ -14,8 +15,8 @@
 struct call;
 
 /*
- * The driver freed `blocks` of the rewrite's blocks in this call. `why`: as in the note; `bytes`: that the program allocates or frees in it. The
- * stack is taken only if a session records the event.
+ * The driver freed `blocks` of the rewrite's blocks in this call, which took long. `why`: a constant text, as in the note; `bytes`: that the
+ * program allocates or frees in it. Takes the stack.
  */
 void events_real_free(const struct call *call, enum config_fix rewrite, const char *why,
 		      uint32_t blocks, uint64_t bytes);

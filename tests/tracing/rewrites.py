@@ -54,6 +54,8 @@ class Rewrites(Traced):
         self.folder = self.path("denied")
         report, events = self.traced("--deny", deny, status=0)
         self.assertEqual(report["rewrites"][0]["real_frees"], 10)
+        self.assertEqual([(row["function"], row["why"], row["count"], row["blocks"]) for row in report["rewrites"][0]["freed_at"]],
+                         [("cuMemFreeHost", "denied at their call sites", 1, 1)] * 10)
         freed = [event.fields for event in events if event.name == "real_free"]
         self.assertEqual([(fields["blocks"], fields["bytes"]) for fields in freed], [(1, 8192)] * 10)
         self.assertEqual(len({fields["site"] for fields in freed}), 10)

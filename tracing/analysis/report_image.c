@@ -284,6 +284,20 @@ static bool add_rewrite_site(void *context, const void *definition)
 	return true;
 }
 
+static bool add_real_free(void *context, const void *definition)
+{
+	const struct trace_def_real_free *from = definition;
+	struct record_real_free *record = ADD(context, RECORD_REAL_FREE, record_real_free);
+
+	record->site = from->site;
+	record->rewrite = from->name;
+	record->function = from->function;
+	record->why = from->why;
+	record->calls = from->calls;
+	record->blocks = from->blocks;
+	return true;
+}
+
 /* ---- what was summed ---- */
 
 static void add_waits(struct image *image)
@@ -411,6 +425,7 @@ uint8_t *report_image(const struct model *model, uint32_t process, const struct 
 		{TRACE_DEF_NOTE, add_note},
 		{TRACE_DEF_REWRITE, add_rewrite},
 		{TRACE_DEF_REWRITE_SITE, add_rewrite_site},
+		{TRACE_DEF_REAL_FREE, add_real_free},
 	};
 	struct image image = {.model = model, .process = process, .waits = waits};
 

@@ -49,7 +49,8 @@ static bool is_enabled(enum trace_event event)
 	X(def_rewrite, DEF_REWRITE)                                                                \
 	X(def_rewrite_site, DEF_REWRITE_SITE)                                                      \
 	X(real_free, REAL_FREE)                                                                    \
-	X(rewritten, REWRITTEN)
+	X(rewritten, REWRITTEN)                                                                    \
+	X(def_real_free, DEF_REAL_FREE)
 
 #define FUNCTIONS(name, NAME)                                                                      \
 	static bool name##_is_enabled(void)                                                        \

@@ -49,8 +49,8 @@ static unsigned int asked; /* whether dumps are recorded; atomic */
 
 static bool is_enabled(enum trace_event event)
 {
-	bool is_definition =
-		event < TRACE_WAIT || event == TRACE_DEF_REWRITE || event == TRACE_DEF_REWRITE_SITE;
+	bool is_definition = event < TRACE_WAIT || event == TRACE_DEF_REWRITE ||
+			     event == TRACE_DEF_REWRITE_SITE || event == TRACE_DEF_REAL_FREE;
 
 	if (event == TRACE_DUMP_BEGIN)
 		__atomic_fetch_add(&asked, 1, __ATOMIC_RELAXED);
@@ -86,6 +86,7 @@ static size_t size_of(enum trace_event event)
 		[TRACE_DEF_REWRITE] = sizeof(struct trace_def_rewrite),
 		[TRACE_DEF_REWRITE_SITE] = sizeof(struct trace_def_rewrite_site),
 		[TRACE_REAL_FREE] = sizeof(struct trace_real_free),
+		[TRACE_DEF_REAL_FREE] = sizeof(struct trace_def_real_free),
 	};
 
 	assert_true(sizes[event] > 0);
@@ -553,6 +554,7 @@ static void test_rewrites(void **state)
 {
 	struct record_rewrite *record;
 	struct record_rewrite_site *site;
+	struct record_real_free *freed;
 	struct trace_real_free event = {.blocks = 3, .bytes = 4096};
 	unsigned int i;
 
@@ -573,6 +575,15 @@ static void test_rewrites(void **state)
 	site->site = 5;
 	site->function = 6;
 	emit_publish(site, RECORD_REWRITE_SITE);
+	freed = emit_reserve(sizeof(*freed));
+	*freed = (struct record_real_free){.head = freed->head,
+					   .site = 5,
+					   .rewrite = 2,
+					   .function = 6,
+					   .why = 3,
+					   .calls = 8,
+					   .blocks = 9};
+	emit_publish(freed, RECORD_REAL_FREE);
 	record->hits = 1;
 	event.name = record->name;
 	event.why = emit_string("a reason of its own", 19);
@@ -585,6 +596,12 @@ static void test_rewrites(void **state)
 	assert_int_equal(last(TRACE_DEF_REWRITE_SITE)->def_rewrite_site.function, 6);
 	assert_int_not_equal(last(TRACE_DEF_REWRITE_SITE)->def_rewrite_site.rewrite_site,
 			     last(TRACE_DEF_REWRITE)->def_rewrite.rewrite);
+	assert_int_equal(last(TRACE_DEF_REAL_FREE)->def_real_free.site, 5);
+	assert_int_equal(last(TRACE_DEF_REAL_FREE)->def_real_free.name, 2);
+	assert_int_equal(last(TRACE_DEF_REAL_FREE)->def_real_free.function, 6);
+	assert_int_equal(last(TRACE_DEF_REAL_FREE)->def_real_free.why, 3);
+	assert_int_equal(last(TRACE_DEF_REAL_FREE)->def_real_free.calls, 8);
+	assert_int_equal(last(TRACE_DEF_REAL_FREE)->def_real_free.blocks, 9);
 	assert_int_equal(taken[taken_count - 1].event, TRACE_REAL_FREE);
 	assert_int_equal(taken[taken_count - 1].payload.real_free.blocks, 3);
 	for (i = 0; i < taken_count; i++)
