@@ -12,7 +12,7 @@
  *	state_<event>()  state   what the call changed (the row's `after`), only on success
  *	state_after()    state   numbers: submission, completion
  *
- * A plain kernel launch takes the short way past all of this (state/launch.h).
+ * A plain kernel launch takes the short way past all of this (state/launch.h), and so may pinned memory in mode fix (rewrite/short.h).
  *
  * It lives on the caller's stack and belongs to the calling thread alone. Nothing in it is
  * allocated.

@@ -6,8 +6,10 @@
  */
 #include "pool/magazine.h"
 
+#include <errno.h>
 #include <sched.h>
 #include <string.h>
+#include <time.h>
 
 #include "pool/internal.h"
 
@@ -19,6 +21,8 @@
 #define LARGE_DEPTH 4
 #define HUGE        ((uint64_t)16 << 20)
 #define HUGE_DEPTH  2
+/* Times that a word is asked for before its owner is given time. */
+#define YIELDS 64
 /* Descriptors of one bucket that a thread looks at without the lock. */
 #define WALK 8
 /* Below the pool's own ids (pool.c), in a part of each magazine's own. */
@@ -58,11 +62,23 @@ static void give_word(struct pool_magazine *magazine)
 	__atomic_store_n(&magazine->word, 0, __ATOMIC_RELEASE);
 }
 
-/* Its owner has it for a few instructions, unless it does not run. */
+/*
+ * Its owner has it for a few instructions, unless it does not run. Yielding alone would keep an owner of lower priority from running for ever
+ * where the caller has a real-time one.
+ */
 static void take_word(struct pool_magazine *magazine)
 {
-	while (!try_word(magazine))
-		sched_yield();
+	const struct timespec pause = {.tv_nsec = 50000};
+	unsigned int tries = 0;
+	int saved = errno;
+
+	while (!try_word(magazine)) {
+		if (++tries % YIELDS)
+			sched_yield();
+		else
+			nanosleep(&pause, NULL);
+	}
+	errno = saved;
 }
 
 static uint32_t depth_of(uint64_t size)

@@ -14,6 +14,8 @@
 
 /* Records of two threads must not share a cache line. */
 #define RECORD_SIZE 256
+_Static_assert(sizeof(struct record_rewrite) + 64 <= RECORD_SIZE,
+	       "a line between the figures of two");
 
 __thread struct pool_magazine *short_magazine;
 
