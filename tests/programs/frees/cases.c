@@ -641,6 +641,33 @@ static void exported(void)
 	EXPECT(cuMemFree(block) == CUDA_ERROR_INVALID_VALUE);
 }
 
+/* After a first life in the cache; and its mark is not the next one's at that address. */
+static void exported_again(void)
+{
+	CUdeviceptr block = allocate(1);
+	CUipcMemHandle handle;
+
+	OK(cuMemFree(block));
+	EXPECT(is_used_again(block));
+	OK(cuIpcGetMemHandle(&handle, block));
+	OK(cuMemFree(block));
+	EXPECT(is_used_again(block)); /* from the driver, which gives the first hole */
+	OK(cuMemFree(block));
+	EXPECT(is_used_again(block));
+}
+
+/* Whatever comes of it: this driver has no such handles. */
+static void exported_range(void)
+{
+	CUdeviceptr block = allocate(1);
+	int file;
+
+	EXPECT(cuMemGetHandleForAddressRange(&file, block, BYTES,
+					     CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD,
+					     0) == CUDA_ERROR_NOT_SUPPORTED);
+	OK(cuMemFree(block));
+}
+
 static void sync_memops(void)
 {
 	CUdeviceptr block = allocate(1);
@@ -1047,6 +1074,8 @@ static const struct {
 	{"many-contexts", many_contexts},
 	{"arrays", arrays},
 	{"array-limit", array_limit},
+	{"exported-again", exported_again},
+	{"exported-range", exported_range},
 	{"others", others},
 	{"strict", strict},
 	{"relaxed", relaxed},
