@@ -61,7 +61,8 @@ const char *staging_memory_objection(const struct call *call, const struct stagi
 	    !is_pageable_to_the_driver(host + staging->host_span - 1))
 		return not_pageable;
 	/* Of a primary context they may have been set before it was there. */
-	if (!driver.cuCtxGetFlags || driver.cuCtxGetFlags(&flags) != CUDA_SUCCESS || flags & CU_CTX_SYNC_MEMOPS)
+	if (!driver.cuCtxGetFlags || driver.cuCtxGetFlags(&flags) != CUDA_SUCCESS ||
+	    flags & CU_CTX_SYNC_MEMOPS)
 		return "driver: SYNC_MEMOPS";
 	if (device < 0) {
 		if (!driver.cuCtxGetDevice || driver.cuCtxGetDevice(&current) != CUDA_SUCCESS)

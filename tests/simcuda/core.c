@@ -236,8 +236,9 @@ static int option_word(const char *name, const char *const *words, int unset)
 /* A name that is meant for us but that we do not know is most likely misspelt. */
 static void check_names(void)
 {
-	static const char *const names[] = {"DEVICES",  "MEMORY", "TIME", "SEED",
-					    "DELAY_US", "COSTS",  "FAIL", "JOURNAL"};
+	static const char *const names[] = {"DEVICES",  "MEMORY",    "TIME", "SEED",
+					    "DELAY_US", "COSTS",     "FAIL", "JOURNAL",
+					    "PAGEABLE", "DRAIN_LOCK"};
 
 	for (char **entry = environ; entry && *entry; entry++) {
 		const char *name = *entry + strlen("SIMCUDA_");

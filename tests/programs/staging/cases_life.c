@@ -192,32 +192,37 @@ static bool is_injected(CUresult result)
 	return result == CUDA_ERROR_OUT_OF_MEMORY || result == CUDA_ERROR_UNKNOWN;
 }
 
-/* Under fault injection: a copy succeeds with all bytes right, or tells the driver's error. Nothing hangs. */
+/* There and back. Succeeds with all bytes right, or tells the driver's error. */
+static void try_copies(CUdeviceptr block, unsigned char *bytes, size_t size, CUstream stream,
+		       unsigned int value)
+{
+	bool async = stream || value / 2 % 2;
+	CUresult to, from;
+
+	paint(bytes, size, value);
+	spin(stream, 100000);
+	to = async ? cuMemcpyHtoDAsync(block, bytes, size, stream)
+		   : cuMemcpyHtoD(block, bytes, size);
+	memset(bytes, 0, size);
+	from = async ? cuMemcpyDtoHAsync(bytes, block, size, stream)
+		     : cuMemcpyDtoH(bytes, block, size);
+	EXPECT(to == CUDA_SUCCESS || is_injected(to));
+	EXPECT(from == CUDA_SUCCESS || is_injected(from));
+	if (to == CUDA_SUCCESS && from == CUDA_SUCCESS)
+		EXPECT(is_pattern(bytes, size, value));
+}
+
+/* Under fault injection: enough small copies for two chunks, then some of more than one. Nothing hangs. */
 static void faults(void)
 {
 	CUstream streams[] = {new_stream(CU_STREAM_NON_BLOCKING), NULL};
-	CUdeviceptr block = device_block(LARGE), word = device_block(4);
+	CUdeviceptr block = device_block(LARGE);
 	unsigned char *bytes = malloc(LARGE);
-	CUresult to, from;
 
-	for (unsigned int i = 0; i < 8; i++) {
-		size_t size = i % 4 < 2 ? SOME : LARGE;
-		CUstream stream = streams[i % 2];
-
-		paint(bytes, size, i);
-		spin(stream, 200000);
-		to = i < 4 ? cuMemcpyHtoDAsync(block, bytes, size, stream)
-			   : cuMemcpyHtoD(block, bytes, size);
-		memset(bytes, 0, size);
-		from = i < 4 || stream ? cuMemcpyDtoHAsync(bytes, block, size, stream)
-				       : cuMemcpyDtoH(bytes, block, size);
-		EXPECT(to == CUDA_SUCCESS || is_injected(to));
-		EXPECT(from == CUDA_SUCCESS || is_injected(from));
-		if (to == CUDA_SUCCESS && from == CUDA_SUCCESS)
-			EXPECT(is_pattern(bytes, size, i));
-		/* What comes behind goes on. */
-		fill(stream, word, i, 4);
-	}
+	for (unsigned int i = 0; i < 24; i++)
+		try_copies(block, bytes, SOME / 2 * (1 + i % 2), streams[i % 2], i);
+	for (unsigned int i = 0; i < 6; i++)
+		try_copies(block, bytes, (size_t)5 << 20, streams[i % 2], 50 + i);
 	OK(cuCtxSynchronize());
 }
 

@@ -80,6 +80,24 @@ static void mixed(unsigned char *at, CUdeviceptr block, unsigned int value)
 	EXPECT(result == CUDA_SUCCESS || result == CUDA_ERROR_INVALID_VALUE);
 }
 
+/* The same in rows, of which only the last may be registered. */
+static void mixed_rows(unsigned char *at, CUdeviceptr block)
+{
+	const CUDA_MEMCPY2D copy = {
+		.srcMemoryType = CU_MEMORYTYPE_HOST,
+		.srcHost = at,
+		.srcPitch = SOME / 2,
+		.dstMemoryType = CU_MEMORYTYPE_DEVICE,
+		.dstDevice = block,
+		.dstPitch = SOME / 2,
+		.WidthInBytes = SOME / 2 - 100,
+		.Height = 2,
+	};
+	CUresult result = cuMemcpy2D(&copy);
+
+	EXPECT(result == CUDA_SUCCESS || result == CUDA_ERROR_INVALID_VALUE);
+}
+
 /* Registered as a whole; at the beginning, at the end, in the middle. */
 static void registered(void)
 {
@@ -93,6 +111,7 @@ static void registered(void)
 	for (unsigned int i = 0; i < 3; i++) {
 		OK(cuMemHostRegister(at + from[i], 2 * PAGE, 0));
 		mixed(at + 100, block, 3 + i);
+		mixed_rows(at + 100, block);
 		OK(cuMemHostUnregister(at + from[i]));
 	}
 }
@@ -193,6 +212,7 @@ static void memops_set(void)
 	OK(cuDevicePrimaryCtxSetFlags(0, CU_CTX_SYNC_MEMOPS));
 	EXPECT(now_ns() - began > WAIT_NS);
 	EXPECT(cuStreamQuery(stream) == CUDA_SUCCESS);
+	both_ways(bytes, block, SOME, 1); /* no more of them */
 }
 
 /* Statuses of what no copy may do. Nothing of it is staged. */

@@ -97,8 +97,8 @@ static void async_to_device(void)
 	for (unsigned int i = 0; i < 4; i++) {
 		close_gate(streams[i]);
 		fill(streams[i], block, 0xffffffff, SOME);
-		for (unsigned int j = 0; j < 8; j++) {
-			paint(bytes, SOME, 10 * i + j);
+		for (unsigned int j = 0; j < 40; j++) {
+			paint(bytes, SOME, 50 * i + j);
 			OK(cuMemcpyHtoDAsync(block, bytes, SOME, streams[i]));
 			if (j == 3)
 				OK(cuLaunchKernel(copy_kernel, 1, 1, 1, 1, 1, 1, 0, streams[i],
@@ -107,8 +107,8 @@ static void async_to_device(void)
 		memset(bytes, 0, SOME);
 		open_gate();
 		OK(cuStreamSynchronize(streams[i]));
-		EXPECT(device_is(block, SOME, 10 * i + 7));
-		EXPECT(device_is(after, SOME, 10 * i + 3));
+		EXPECT(device_is(block, SOME, 50 * i + 39));
+		EXPECT(device_is(after, SOME, 50 * i + 3));
 	}
 }
 
@@ -268,10 +268,11 @@ static void large(void)
 
 	for (unsigned int i = 0; i < 4; i++) {
 		paint(bytes, LARGE, i);
+		spin(streams[i], 20000000);
 		fill(streams[i], block, 0xffffffff, LARGE);
-		spin(streams[i], 5000000);
 		OK(cuMemcpyHtoDAsync(block, bytes, LARGE, streams[i]));
 		memset(bytes, 0, LARGE);
+		spin(streams[i], 20000000);
 		OK(cuLaunchKernel(copy_kernel, 1, 1, 1, 1, 1, 1, 0, streams[i], parameters, NULL));
 		fill(streams[i], block, 5, LARGE);
 		OK(cuMemcpyDtoHAsync(back, after, LARGE, streams[i]));

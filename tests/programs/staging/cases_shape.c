@@ -180,7 +180,7 @@ static void shapes(void)
 /* Larger than a chunk, with gaps. */
 static void large_shapes(void)
 {
-	static const struct shape wide = {5000, 3000, 1, 5100, 3000, 5120, 3000, 10, 0, 0},
+	static const struct shape wide = {6000, 3000, 1, 6100, 3000, 6144, 3000, 10, 0, 0},
 				  deep = {1000, 100, 200, 1100, 110, 1024, 120, 16, 2, 0};
 	CUstream stream = new_stream(CU_STREAM_DEFAULT);
 
