@@ -32,6 +32,9 @@
 #define BYTES 1000 /* of a class of 1024 */
 
 static uint32_t made, freed;
+/* All memory ever given out: none is given out twice, and it stays reachable. */
+static void *blocks_made[256];
+static uint32_t blocks_count;
 static bool no_memory;
 static unsigned long long contexts = 100;
 
@@ -52,6 +55,8 @@ static CUresult host_alloc(void **ret_address, size_t bytes, unsigned int flags)
 	}
 	made++;
 	*ret_address = aligned_alloc(4096, (bytes + 4095) & ~(size_t)4095);
+	assert_true(blocks_count < 256);
+	blocks_made[blocks_count++] = *ret_address;
 	memset(*ret_address, 0xee, bytes);
 	return CUDA_SUCCESS;
 }
