@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT
 /*
  * A planted dependence: drop_scratch() frees a buffer, and main() then reads what a kernel writes, as if the free had waited for it. The
- * driver's free does; no document promises it. Prints the word that the kernel wrote.
+ * driver's free does; no document promises it. Prints the word that the kernel wrote. `barrier poll` looks until it is there, which in virtual
+ * time is for ever if nothing waits for the kernel.
  */
 #include "planted.h"
+
+#include <unistd.h>
 
 static __attribute__((noinline)) void drop_scratch(void *scratch)
 {
@@ -15,7 +18,7 @@ static void launch(CUfunction function, CUstream stream, void **parameters)
 	OK(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream, parameters, NULL));
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	uint64_t ns = 100 * 1000 * 1000;
 	uint32_t value = 42, count = 1;
@@ -42,6 +45,8 @@ int main(void)
 	launch(spin, stream, (void *[]){&ns});
 	launch(fill, stream, (void *[]){&result, &value, &count});
 	drop_scratch(scratch);
+	while (argc > 1 && !strcmp(argv[1], "poll") && *(volatile uint32_t *)result != value)
+		usleep(1000);
 	printf("%u\n", *(volatile uint32_t *)result);
 	return 0;
 }

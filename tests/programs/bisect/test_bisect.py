@@ -175,7 +175,12 @@ class Bisect(Programs):
         self.assertIn("with all 20 known call sites denied the outcome is still another one", text)
         self.assertFalse(os.path.exists(self.deny))
 
-    def test_hang(self):
+    def test_hang_at_a_call_site(self):
+        text = self.bisect("barrier", "poll", options=["--timeout", "2"])
+        self.assertRegex(text, r"mode fix: does not end within 2\.\d+ s")
+        self.assertEqual(self.found(text), [("cuMemFreeHost", "drop_scratch")])
+
+    def test_hang_at_none(self):
         text = self.bisect("ways", "hang", status=3, options=["--timeout", "1"])
         self.assertRegex(text, r"mode fix: does not end within 1\.\d+ s")
 
