@@ -223,9 +223,9 @@ bool pending_unfinished(struct state_mark *ret_marks, uint32_t most, uint32_t *r
 	return true;
 }
 
-/* What pending_is_none() looks at, at most: a free that is to take some 20 ns has time for no more. */
+/* What pending_is_none() looks at, at most; the long way takes longer than so many streams, whose lines are at hand while nobody works. */
 #define GLANCE_WORDS   4
-#define GLANCE_STREAMS 8
+#define GLANCE_STREAMS 16
 
 bool pending_is_none(void)
 {

@@ -8,9 +8,11 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <pthread.h>
 
 #include "catalogue/catalogue.h"
 #include "config.h"
+#include "driver/driver.h"
 #include "fake/world.h"
 #include "state/internal.h"
 #include "state/proof.h"
@@ -65,6 +67,75 @@ static void test_unfinished(void **state)
 	/* What comes later does not unmake it. */
 	world_launch(A, KERNEL(0));
 	assert_true(state_is_complete(&marks[0]));
+}
+
+static void *launch_there(void *data)
+{
+	world_launch(data, KERNEL(0));
+	return NULL;
+}
+
+/* Never more often than state_is_idle(); less often only where many streams would have to be looked at. */
+static void test_glance(void **state)
+{
+	struct call call = world_call(FUNCTION_cuCtxCreate_v4, NULL);
+	pthread_t thread;
+	int i;
+
+	assert_true(state_is_idle_at_a_glance());
+	/* On each kind of stream, by this thread and another; and behind a wait. */
+	for (i = 0; i < 6; i++) {
+		CUstream stream = i % 3 == 0 ? A : i % 3 == 1 ? N : LEGACY;
+
+		if (i < 3)
+			world_launch(stream, KERNEL(0));
+		else if (!pthread_create(&thread, NULL, launch_there, stream))
+			pthread_join(thread, NULL);
+		assert_false(state_is_idle_at_a_glance());
+		world_synchronize(stream);
+		assert_true(state_is_idle_at_a_glance());
+	}
+	world_context = 2;
+	world_launch(LEGACY, KERNEL(0));
+	world_context = 1;
+	assert_false(state_is_idle_at_a_glance());
+	world_context = 2;
+	world_synchronize(LEGACY);
+	world_context = 1;
+	assert_true(state_is_idle_at_a_glance());
+	/* Idle streams that nobody has taken off the list are many. */
+	for (i = 0; i < 30; i++) {
+		world_create_stream(STREAM(10 + i), CU_STREAM_NON_BLOCKING);
+		world_launch(STREAM(10 + i), KERNEL(0));
+	}
+	for (i = 0; i < 30; i++)
+		world_synchronize(STREAM(10 + i));
+	assert_true(state_is_idle());
+	if (state_is_idle_at_a_glance())
+		fail_msg("more was looked at than a short call has time for");
+	/* A scan takes them off: any call that waits for all. */
+	world_context_synchronize();
+	assert_true(state_is_idle_at_a_glance());
+	world_launch(STREAM(35), KERNEL(0));
+	assert_false(state_is_idle_at_a_glance());
+	world_synchronize(STREAM(35));
+	state_before(&call);
+	state_context_destroying(&call, (CUcontext)(uintptr_t)1);
+	assert_false(state_is_idle_at_a_glance());
+	state_after(&call, CUDA_SUCCESS);
+	assert_true(state_is_idle_at_a_glance());
+}
+
+static void test_current(void **state)
+{
+	assert_int_equal(state_current_context(), 1);
+	world_context = 7;
+	assert_int_equal(state_current_context(), 7);
+	world_context = 0;
+	assert_int_equal(state_current_context(), 0);
+	world_context = 1;
+	driver.cuCtxGetId = NULL;
+	assert_int_equal(state_current_context(), 0);
 }
 
 /* A context's streams are forgotten before it has ended: for that time nothing is complete. */
@@ -222,6 +293,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_unfinished, begin, end),
+		cmocka_unit_test_setup_teardown(test_glance, begin, end),
+		cmocka_unit_test_setup_teardown(test_current, begin, end),
 		cmocka_unit_test_setup_teardown(test_ending, begin, end),
 		cmocka_unit_test_setup_teardown(test_did_not_end, begin, end),
 		cmocka_unit_test_setup_teardown(test_nothing_ends, begin, end),
