@@ -40,6 +40,8 @@ uint32_t held_give_back(enum pool_kind kind, uint64_t context, uint64_t keep);
 
 /* frees_array.c: by the driver. */
 CUresult array_destroy(const struct pool_block *block);
+/* Its work has just been waited for: what is held of its arrays goes, if nothing else is at work. Not for another context than the current. */
+void array_drained(uint64_t context);
 
 /* Contexts ended: what was held of them is gone. */
 void held_drop(bool (*lives)(uint64_t context));

@@ -2,8 +2,8 @@
 /*
  * Frees, arrays: an array that is destroyed while the device works is kept instead, since the driver's destroy is taken to wait as
  * cuMemFree does. Called by the generated wrappers. It is never used again: it goes to the driver where that has nothing to wait for (the
- * next array is made or destroyed while nothing is at work), or in a call that drains the device anyway: above the limit, and where the
- * driver has no memory. Its handle stands in the pool as an address would, in a kind of its own.
+ * context is synchronized, or another array made or destroyed, and nothing is at work), or in a call that drains the device anyway: above
+ * the limit, and where the driver has no memory. Its handle stands in the pool as an address would, in a kind of its own.
  *
  * Only arrays that were made through here: levels of mipmapped arrays, planes, and what graphics or other APIs own are not the program's to
  * destroy; sparse arrays and those that are mapped later have their memory from elsewhere. A destroyed handle that is destroyed again is
@@ -144,6 +144,13 @@ static void really_destroy(struct call *call, CUresult *ret_result, uint64_t han
 	call->left = clock_ticks();
 	if (*ret_result != CUDA_SUCCESS)
 		pool_put_back(&block);
+}
+
+void array_drained(uint64_t context)
+{
+	if (held_arrays() && context && state_current_context() == context && state_is_idle() &&
+	    held_give_back(POOL_ARRAY, context, 0))
+		counts_bytes();
 }
 
 static bool destroy_or_keep(struct call *call, CUresult *ret_result, uint64_t handle,

@@ -21,6 +21,7 @@
 #include "rewrite/deny.h"
 #include "rewrite/drain.h"
 #include "rewrite/events.h"
+#include "rewrite/frees.h"
 #include "rewrite/internal.h"
 #include "rewrite/rewrite.h"
 #include "rewrite/short.h"
@@ -288,6 +289,7 @@ void rewrite_drained(struct call *call)
 	struct pool_block *list;
 	uint32_t freed;
 
+	array_drained(context);
 	if (!config.pool_age_ns || !(config.fix & CONFIG_FIX_PINNED) ||
 	    (begun && clock_duration_ns(begun, call->left) < config.pool_age_ns / AGE_ROUNDS) ||
 	    !__atomic_compare_exchange_n(&last, &begun, call->left, false, __ATOMIC_RELAXED,

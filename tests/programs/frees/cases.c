@@ -765,6 +765,21 @@ static void arrays(void)
 	EXPECT(after == before && during < before);
 }
 
+/* A wait for the context takes what is held with it. */
+static void arrays_drained(void)
+{
+	CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
+	CUarray array = new_array(1);
+
+	close_gate(stream);
+	read_array(array, stream);
+	OK(cuArrayDestroy(array));
+	*flag = 1;
+	OK(cuCtxSynchronize());
+	EXPECT(holds(slot, 1));
+	EXPECT(cuArrayDestroy(array) == CUDA_ERROR_INVALID_HANDLE);
+}
+
 /* More arrays than may be held are destroyed while the device works. */
 static void array_limit(void)
 {
@@ -1073,6 +1088,7 @@ static const struct {
 	{"sync-memops-context", sync_memops_context},
 	{"many-contexts", many_contexts},
 	{"arrays", arrays},
+	{"arrays-drained", arrays_drained},
 	{"array-limit", array_limit},
 	{"exported-again", exported_again},
 	{"exported-range", exported_range},

@@ -22,7 +22,7 @@ REWRITE, NOTE_REWRITE = 17, 11
 FIELDS = ("hits misses unproven parked waits_avoided waits_made real_frees purges events queries held_bytes peak_bytes live_bytes "
           "limit_bytes").split()
 CASES = ("in-flight kernel asked other-context destroyed graph capturing reset released forked threads ends no-context foreign wrong-frees free-async "
-         "buffers attributes info many-contexts exported exported-again exported-range sync-memops sync-memops-context others relaxed broken arrays").split()
+         "buffers attributes info many-contexts exported exported-again exported-range sync-memops sync-memops-context others relaxed broken arrays arrays-drained").split()
 # What the rewrite calls of the driver by itself, and answers that must not harm: out of memory, unknown.
 FAULTS = ("cuMemAlloc_v2", "cuMemFree_v2", "cuDeviceTotalMem_v2", "cuCtxGetDevice", "cuCtxGetCurrent", "cuEventCreate", "cuEventRecord",
           "cuEventQuery", "cuStreamQuery", "cuThreadExchangeStreamCaptureMode", "cuCtxGetId")
@@ -95,6 +95,8 @@ def cases(options):
                 expect(not total["parked"] and total["real_frees"] == 1 and reasons["a block with attributes of its own"] == 1, told)
             elif name == "arrays":
                 expect(total["parked"] == 1 and total["real_frees"] == 2, told)
+            elif name == "arrays-drained":
+                expect(total["parked"] == 1 and total["real_frees"] == 1 and not total["held_bytes"], told)
             elif name == "others":
                 expect(not total["parked"] and not total["real_frees"] and not total["hits"], told)
             elif name == "foreign":
