@@ -158,6 +158,7 @@ static void start(void)
 	unsigned int possible = copy_threads_possible();
 	pthread_attr_t attributes;
 	size_t stack = STACK_BYTES;
+	int saved = errno;
 	pthread_t thread;
 
 	while (__atomic_load_n(&running, __ATOMIC_RELAXED) < possible) {
@@ -172,8 +173,9 @@ static void start(void)
 		else if (error == EINVAL && stack)
 			stack = 0; /* too small for the program's thread-local storage */
 		else
-			return; /* fewer, then */
+			break; /* fewer, then */
 	}
+	errno = saved;
 }
 
 /* A forked child has its parent's words, but none of its helpers. False: another thread is putting them right. */
