@@ -221,7 +221,7 @@ static void faults(void)
 
 	for (unsigned int i = 0; i < 24; i++)
 		try_copies(block, bytes, SOME / 2 * (1 + i % 2), streams[i % 2], i);
-	for (unsigned int i = 0; i < 6; i++)
+	for (unsigned int i = 0; i < 10; i++)
 		try_copies(block, bytes, (size_t)5 << 20, streams[i % 2], 50 + i);
 	OK(cuCtxSynchronize());
 }
