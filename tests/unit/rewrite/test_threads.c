@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * Threads that allocate, submit, and free at once, on a driver whose device reads the blocks late: what it reads must be what the thread
+ * Threads that allocate, submit, and free at once (pinned memory; with an argument, device memory), on a driver whose device reads the blocks late: what it reads must be what the thread
  * wrote before it submitted. Made for the thread sanitizer, which no whole program can be run under.
  *
  * The device is a thread that does the operations of each stream in their order, at random moments. A freed block that goes back to the
@@ -135,6 +135,35 @@ static CUresult host_free(void *address)
 	return CUDA_SUCCESS;
 }
 
+/* The same of device memory, whose addresses are the host's here. */
+static bool on_device;
+
+static CUresult device_alloc(CUdeviceptr *ret_address, size_t bytes)
+{
+	void *address = NULL;
+	CUresult result = host_alloc(&address, bytes, 0);
+
+	*ret_address = (uintptr_t)address;
+	return result;
+}
+
+static CUresult device_free(CUdeviceptr address)
+{
+	return host_free((void *)(uintptr_t)address);
+}
+
+static CUresult device_bytes(size_t *ret_bytes, CUdevice number)
+{
+	*ret_bytes = 800000; /* an eighth is little, so that frees go to the driver, too */
+	return CUDA_SUCCESS;
+}
+
+static CUresult current_device(CUdevice *ret_number)
+{
+	*ret_number = 0;
+	return CUDA_SUCCESS;
+}
+
 static void *device(void *data)
 {
 	uint64_t state = 1;
@@ -162,12 +191,30 @@ static void *device(void *data)
 /* Pairs that went the short way, which a wrapper tries first. */
 static uint64_t short_allocs, short_frees;
 
+static uint32_t *allocate_on_device(void)
+{
+	struct call call = world_call(FUNCTION_cuMemAlloc_v2, NULL);
+	CUresult result = CUDA_ERROR_UNKNOWN;
+	CUdeviceptr address = 0;
+
+	state_before(&call);
+	if (!rewrite_device_alloc(&call, &result, &address, BYTES))
+		result = device_alloc(&address, BYTES);
+	if (result != CUDA_SUCCESS)
+		abort();
+	state_allocated(&call, MEMORY_DEVICE, address, BYTES);
+	state_after(&call, result);
+	return (uint32_t *)(uintptr_t)address;
+}
+
 static uint32_t *allocate(void)
 {
 	struct call call = world_call(FUNCTION_cuMemAlloc_v2, NULL);
 	CUresult result = CUDA_ERROR_UNKNOWN;
 	void *address = NULL;
 
+	if (on_device)
+		return allocate_on_device();
 	if (short_magazine && short_host_alloc(&address, BYTES, 0)) {
 		__atomic_fetch_add(&short_allocs, 1, __ATOMIC_RELAXED);
 		return address;
@@ -187,14 +234,15 @@ static void release(uint32_t *block)
 	struct call call = world_call(FUNCTION_cuMemFree_v2, NULL);
 	CUresult result = CUDA_ERROR_UNKNOWN;
 
-	if (short_magazine && short_host_free(block)) {
+	if (!on_device && short_magazine && short_host_free(block)) {
 		__atomic_fetch_add(&short_frees, 1, __ATOMIC_RELAXED);
 		return;
 	}
 	call.subject = (uintptr_t)block;
 	state_before(&call);
 	state_freeing(&call, (uintptr_t)block);
-	if (!rewrite_host_free(&call, &result, block))
+	if (on_device ? !rewrite_device_free(&call, &result, (uintptr_t)block)
+		      : !rewrite_host_free(&call, &result, block))
 		result = host_free(block);
 	if (result != CUDA_SUCCESS)
 		abort();
@@ -252,6 +300,7 @@ static void submit_behind_query(void)
 static void test_threads(void **state)
 {
 	pthread_t threads[THREADS + 1];
+	uint64_t hits;
 
 	driver.cuStreamQuery = query;
 	driver.cuEventCreate = event_create;
@@ -259,8 +308,12 @@ static void test_threads(void **state)
 	driver.cuEventQuery = event_query;
 	driver.cuMemHostAlloc = host_alloc;
 	driver.cuMemFreeHost = host_free;
+	driver.cuMemAlloc_v2 = device_alloc;
+	driver.cuMemFree_v2 = device_free;
+	driver.cuDeviceTotalMem_v2 = device_bytes;
+	driver.cuCtxGetDevice = current_device;
 	config.mode = CONFIG_FIX;
-	config.fix = CONFIG_FIX_PINNED;
+	config.fix = on_device ? CONFIG_FIX_FREES : CONFIG_FIX_PINNED;
 	config.relax = CONFIG_RELAX_FREE;
 	rewrite_start();
 	pool_start(POOL_PINNED, 100000); /* small, so that frees go to the driver, too */
@@ -277,23 +330,26 @@ static void test_threads(void **state)
 			sched_yield();
 	__atomic_store_n(&stop, 1, __ATOMIC_RELEASE);
 	pthread_join(threads[THREADS], NULL);
+	hits = on_device ? counts_frees->hits : counts->hits;
 	printf("%llu and %llu of %d allocations from freed blocks, the long and the short way; "
 	       "%llu frees the short way, %llu events, %llu queries, %u freed by the driver\n",
-	       (unsigned long long)counts->hits, (unsigned long long)short_allocs, THREADS * STEPS,
+	       (unsigned long long)hits, (unsigned long long)short_allocs, THREADS * STEPS,
 	       (unsigned long long)short_frees, (unsigned long long)counts->events,
 	       (unsigned long long)counts->queries, real_frees);
 	assert_null(state_objection());
 	assert_int_equal(wrong, 0);
-	assert_true(counts->hits + short_allocs > STEPS);
-	assert_true(short_allocs > 0 && short_frees > 0);
+	assert_true(hits + short_allocs > STEPS);
+	assert_true(on_device || (short_allocs > 0 && short_frees > 0));
 	assert_true(counts->events > 0);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(test_threads, world_begin),
 	};
 
-	return cmocka_run_group_tests_name("rewrite-threads", tests, NULL, NULL);
+	on_device = argc > 1;
+	return cmocka_run_group_tests_name(on_device ? "rewrite-threads-device" : "rewrite-threads",
+					   tests, NULL, NULL);
 }
