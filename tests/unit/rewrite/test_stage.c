@@ -509,6 +509,25 @@ static void test_gaps_are_not_touched(void **state)
 	}
 }
 
+/* The last unit fails, mostly in a helper, when all others are done: it counts as copied no more than the first would. */
+static void test_a_failure_at_the_very_end(void **state)
+{
+	size_t rows = 400, pitch = 4 * PAGE, width = 2 * PAGE;
+	char *host = map(rows * pitch), *device = random_bytes(rows * width);
+
+	mprotect(host + (rows - 1) * pitch, width, PROT_NONE);
+	for (int i = 0; i < 100; i++) {
+		struct stage_copy copy = line(i & 1, device, host, width);
+
+		copy.height = rows;
+		copy.host_pitch = pitch;
+		copy.device_pitch = width;
+		assert_int_equal(stage(&copy), STAGE_DRIVER);
+	}
+	release(host, rows * pitch);
+	release(device, rows * width);
+}
+
 static void test_without_populate_the_caller_copies_alone(void **state)
 {
 	struct stage_copy copy = line(true, NULL, NULL, MIB);
@@ -749,6 +768,7 @@ int main(int argc, char **argv)
 		TEST(test_targets_that_were_never_touched),
 		TEST(test_memory_that_cannot_be_had),
 		TEST(test_gaps_are_not_touched),
+		TEST(test_a_failure_at_the_very_end),
 		TEST(test_without_populate_the_caller_copies_alone),
 		TEST(test_several_callers),
 		TEST(test_no_operation_comes_between_the_pieces),
