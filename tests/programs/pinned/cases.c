@@ -879,8 +879,7 @@ static void *free_shared(void *data)
 	CUresult result;
 
 	OK(cuCtxSetCurrent(context));
-	for (int i = 0; i < 10; i++)
-		OK(cuMemFreeHost(allocate(1)));
+	make_room();
 	for (int i = 0; i < 500; i++) {
 		if (data)
 			shared = allocate(1);
