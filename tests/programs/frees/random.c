@@ -28,6 +28,11 @@
 #define LARGEST  196608
 #define THREADS  16
 
+/* On a real device each context reaches its own memory only (tests/programs/safety/anywhere.h); simulated contexts reach all. */
+#ifndef REACHABLE
+#define REACHABLE(t, block) true
+#endif
+
 CUresult cuCtxCreate_v2(CUcontext *, unsigned int, CUdevice);
 
 static struct world {
@@ -131,7 +136,7 @@ static struct block *a_block(struct thread *t)
 {
 	struct block *block = &t->block[below(t, BLOCKS)];
 
-	return block->at ? block : NULL;
+	return block->at && REACHABLE(t, block) ? block : NULL;
 }
 
 static void allocate(struct thread *t)
@@ -401,9 +406,15 @@ static void *run(void *data)
 	t->current = CONTEXTS - 1;
 	for (unsigned int i = 0; i < t->steps; i++)
 		step(t);
-	for (int i = 0; i < BLOCKS; i++)
-		if (t->block[i].at)
-			release(t, &t->block[i]);
+	for (int i = 0; i < BLOCKS; i++) {
+		if (!t->block[i].at)
+			continue;
+		if (!REACHABLE(t, &t->block[i])) {
+			t->current = t->block[i].context;
+			CHECK(cuCtxSetCurrent(worlds[t->current].context));
+		}
+		release(t, &t->block[i]);
+	}
 	for (int i = 0; i < CONTEXTS; i++) {
 		CHECK(cuCtxSetCurrent(worlds[i].context));
 		for (unsigned int s = 0; s < STREAMS; s++)
