@@ -62,7 +62,10 @@ enum call_flag {
 	CALL_CONTEXT_ENDING =
 		1 << 11,          /* state's own: its streams are forgotten already (proof.c) */
 	CALL_REWRITTEN = 1 << 12, /* a rewrite made the result; the driver was not called */
-	CALL_UNWAITED = 1 << 13,  /* a rewrite left out the wait that the copy is known for */
+	CALL_STAGED =
+		1
+		<< 14, /* a copy that a rewrite made in the driver's place, at a cost of its own */
+	CALL_UNWAITED = 1 << 13, /* a rewrite left out the wait that the copy is known for */
 };
 
 /* A stream that had work not known complete when the call began. */

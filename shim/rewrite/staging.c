@@ -121,8 +121,11 @@ static bool wait_for_stream(const struct call *call)
 	       driver.cuStreamSynchronize(stream_of(call)) == CUDA_SUCCESS;
 }
 
+/* With what was unfinished before it, one that needs no gate did not wait, where that was left out. */
 static void count(const struct call *call, const struct stage_copy *copy, bool waited)
 {
+	bool left_out = call->flags & CALL_UNWAITED && call->bytes <= stage_chunk_bytes();
+
 	if (copy->to_device) {
 		COUNT_STAGING(to_device, 1);
 		COUNT_STAGING(to_device_bytes, call->bytes);
@@ -130,8 +133,8 @@ static void count(const struct call *call, const struct stage_copy *copy, bool w
 		COUNT_STAGING(from_device, 1);
 		COUNT_STAGING(from_device_bytes, call->bytes);
 	}
-	COUNT_STAGING(waits_avoided, (call->flags & CALL_UNWAITED) != 0);
-	COUNT_STAGING(waits_made, waited);
+	COUNT_STAGING(waits_avoided, left_out);
+	COUNT_STAGING(waits_made, waited && !left_out);
 	__atomic_store_n(&counts_staging->held_bytes, stage_held_bytes(), __ATOMIC_RELAXED);
 }
 
@@ -159,11 +162,13 @@ static bool stage(struct call *call, CUresult *ret_result, struct staging *stagi
 	call->left = clock_ticks();
 	if (outcome == STAGE_DRIVER)
 		return go_to_driver("driver: no room to stage, or it could not be begun");
+	call->flags |= CALL_STAGED;
 	if (copy->to_device && !(call->flags & CALL_ASYNC) && call->pending_count && !waits)
 		call->flags |= CALL_UNWAITED;
 	if (outcome == STAGE_DONE) {
 		*ret_result = CUDA_SUCCESS;
-		count(call, copy, waits || (!copy->to_device && call->pending_count));
+		count(call, copy,
+		      call->pending_count && !(copy->to_device && call->flags & CALL_ASYNC));
 		events_rewritten(call, CONFIG_FIX_STAGING, TRACE_REWRITTEN_STAGED, call->bytes);
 	}
 	return true;

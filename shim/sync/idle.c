@@ -33,6 +33,9 @@ uint32_t idle_key(const struct call *call)
 
 	if (call->bytes > 1)
 		size_class = (uint8_t)(64 - __builtin_clzll(call->bytes - 1));
+	/* No size is of class 64 and more. */
+	if (call->flags & CALL_STAGED)
+		size_class |= 64;
 	return idle_key_of(call->function, call->source_kind, call->destination_kind, size_class);
 }
 

@@ -318,6 +318,19 @@ static void relaxed(void)
 	EXPECT(goes_at_once());
 }
 
+/* One of many chunks is not counted as if it had gone at once. run.py counts. */
+static void relaxed_large(void)
+{
+	CUdeviceptr block = device_block(LARGE);
+	unsigned char *bytes = pattern(LARGE, 1);
+
+	spin(new_stream(CU_STREAM_DEFAULT), SPIN_NS);
+	OK(cuMemcpyHtoD(block, bytes, LARGE));
+	memset(bytes, 0, LARGE);
+	OK(cuMemcpyDtoH(bytes, block, LARGE));
+	EXPECT(is_pattern(bytes, LARGE, 1));
+}
+
 static void CUDA_CB nothing(void *data)
 {
 	(void)data;
@@ -442,6 +455,7 @@ const struct named_case order_cases[] = {
 	{"torn-to-host", torn_to_host},
 	{"large", large},
 	{"relaxed", relaxed},
+	{"relaxed-large", relaxed_large},
 	{"refused-host-function", refused_host_function},
 	{"refused-stream", refused_stream},
 	{"refused-pinned", refused_pinned},

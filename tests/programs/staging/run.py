@@ -166,6 +166,11 @@ def settings(options):
         expect(done.waited_for["d2h", "spin"] == 2, f"waits for {dict(done.waited_for)}")
     yield "relaxed", relaxed
 
+    def relaxed_large():
+        done = run(options, [options.cases, "relaxed-large"], SLIPSTREAM_RELAX="order")
+        expect(done.total["waits_made"] == 2 and not done.total["waits_avoided"], f"counts {dict(done.total)}")
+    yield "relaxed-large", relaxed_large
+
     for kind, reason in ORDER.items():
         def refused(kind=kind, reason=reason):
             pageable = {"SIMCUDA_PAGEABLE": "hmm"} if kind == "hmm" else {}
