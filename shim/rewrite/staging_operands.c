@@ -9,10 +9,16 @@
 /* CU_DEVICE_ATTRIBUTE_MAX_PITCH of all devices so far. */
 #define PITCH_MAX 0x7fffffff
 
-/* One side of the copy. `rows` and `slices` are what the description says of its whole, for the distance from slice to slice. */
+/* One side of the copy: bytes from row to row, and from slice to slice. */
 struct side {
 	size_t pitch, slice;
 };
+
+static bool is_memory(CUmemorytype type)
+{
+	return type == CU_MEMORYTYPE_HOST || type == CU_MEMORYTYPE_DEVICE ||
+	       type == CU_MEMORYTYPE_UNIFIED;
+}
 
 /* Which way; false: neither. A side that may be either is what state took it for. */
 static bool find_direction(const struct call *call, CUmemorytype source, CUmemorytype destination,
@@ -23,8 +29,7 @@ static bool find_direction(const struct call *call, CUmemorytype source, CUmemor
 	bool device_to_host = source != CU_MEMORYTYPE_HOST && destination != CU_MEMORYTYPE_DEVICE &&
 			      call->destination_kind == MEMORY_PAGEABLE;
 
-	if (host_to_device == device_to_host || source == CU_MEMORYTYPE_ARRAY ||
-	    destination == CU_MEMORYTYPE_ARRAY)
+	if (host_to_device == device_to_host || !is_memory(source) || !is_memory(destination))
 		return false;
 	*ret_to_device = host_to_device;
 	return true;
