@@ -122,6 +122,15 @@ def cases(options):
         expect(total["parked"] >= 4 and total["peak_bytes"] == 32 << 20 and reasons["a free above the limit"] >= 1 and
                total["real_frees"] >= 3, f"{dict(total)} {dict(reasons)}")
 
+    def asked():
+        """Nobody asks for a context that has been destroyed: its handle may be anything."""
+        with tempfile.TemporaryDirectory() as folder:
+            journal = os.path.join(folder, "journal")
+            run(options, [options.cases, "many-contexts"], SIMCUDA_JOURNAL=journal)
+            with open(journal, encoding="utf-8") as stream:
+                calls = [line for line in stream if " cuCtxGetId " in line and " ctx=0 " not in line]
+        expect(calls and all(" -> 0 " in line for line in calls), f"{[line for line in calls if ' -> 0 ' not in line][:3]} of {len(calls)}")
+
     def full():
         """Every allocation finds room, though all that is free is held."""
         _, total, _ = run(options, [options.cases, "full"], SIMCUDA_MEMORY=str(32 << 20))
@@ -141,6 +150,7 @@ def cases(options):
     yield "strict", strict
     yield "limit", limit
     yield "array-limit", array_limit
+    yield "asked-of-contexts", asked
     yield "full", full
     yield "launch-blocking", blocking
     yield "switched-off", switched_off
