@@ -49,21 +49,21 @@ static bool is_busy(const struct call *call)
 	return call->pending_count || call->backlog;
 }
 
-static bool wins(const struct call *call, bool relaxed)
+static bool wins(const struct call *call, bool busy, bool relaxed)
 {
 	/* A copy from host to host is neither; it is found out later. */
 	bool to_device = call->destination_kind != MEMORY_PAGEABLE;
 	bool async = call->flags & CALL_ASYNC;
 
-	return staging_wins(to_device, async, is_busy(call), async || !relaxed || !to_device,
-			    call->bytes);
+	return staging_wins(to_device, async, busy, async || !relaxed || !to_device, call->bytes);
 }
 
-/* Most copies are small: nothing but their size is looked at. */
+/* Most copies are small: nothing but their size is looked at. An asynchronous one may find its stream idle after all. */
 static bool may_win(const struct call *call)
 {
 	return __atomic_load_n(&staging_on, __ATOMIC_RELAXED) &&
-	       wins(call, config.relax & CONFIG_RELAX_ORDER);
+	       (wins(call, is_busy(call), config.relax & CONFIG_RELAX_ORDER) ||
+		(call->flags & CALL_ASYNC && wins(call, false, false)));
 }
 
 static CUstream stream_of(const struct call *call)
@@ -71,6 +71,20 @@ static CUstream stream_of(const struct call *call)
 	if (call->stream_handle)
 		return call->stream_handle;
 	return call->flags & CALL_PER_THREAD ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
+}
+
+/* What is not known complete may be; asked only where a copy takes a hundred times as long as the question. */
+static bool stream_is_done(const struct call *call)
+{
+	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+	bool done;
+
+	if (!driver.cuStreamQuery || !driver.cuThreadExchangeStreamCaptureMode ||
+	    driver.cuThreadExchangeStreamCaptureMode(&mode) != CUDA_SUCCESS)
+		return false;
+	done = driver.cuStreamQuery(stream_of(call)) == CUDA_SUCCESS;
+	driver.cuThreadExchangeStreamCaptureMode(&mode);
+	return done;
 }
 
 /* NULL: it may be staged. */
@@ -145,12 +159,15 @@ static bool stage(struct call *call, CUresult *ret_result, struct staging *stagi
 	bool waits = false;
 	enum stage_outcome outcome;
 
+	if (!why && call->flags & CALL_ASYNC && is_busy(call) && !wins(call, true, false) &&
+	    !stream_is_done(call))
+		why = "driver: it would wait for its stream, where the driver may not";
 	if (why)
 		return go_to_driver(why);
 	if (copy->to_device && !(call->flags & CALL_ASYNC) && call->pending_count) {
 		waits = !may_leave_out_wait();
 		/* It was worth staging only without the wait? */
-		if (waits && !wins(call, false))
+		if (waits && !wins(call, true, false))
 			return false;
 	}
 	copy->context = state_context_id(call->context);

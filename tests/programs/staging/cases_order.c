@@ -128,6 +128,21 @@ static void async_behind_gate(void)
 	EXPECT(device_is(block, (size_t)4 << 20, 1));
 }
 
+/* Nobody has waited for the kernel, but it is done. */
+static void async_behind_done(void)
+{
+	CUstream streams[] = {new_stream(CU_STREAM_NON_BLOCKING), NULL};
+	CUdeviceptr block = device_block(LARGE);
+	unsigned char *bytes = pattern(LARGE, 1);
+
+	for (unsigned int i = 0; i < 2; i++) {
+		spin(streams[i], 1000000);
+		usleep(100000);
+		OK(cuMemcpyHtoDAsync(block, bytes, (size_t)5 << 20, streams[i]));
+	}
+	EXPECT(device_is(block, (size_t)5 << 20, 1));
+}
+
 /* A copy to the host is complete when it returns, asynchronous or not. */
 static void to_host(void)
 {
@@ -450,6 +465,7 @@ const struct named_case order_cases[] = {
 	{"wait-is-recorded", wait_is_recorded},
 	{"async-to-device", async_to_device},
 	{"async-behind-gate", async_behind_gate},
+	{"async-behind-done", async_behind_done},
 	{"to-host", to_host},
 	{"torn", torn},
 	{"torn-to-host", torn_to_host},
