@@ -3,8 +3,8 @@
  * Copy threads (copy_threads.h).
  *
  * Shared words, all static:
- *	slots[].state	OPEN, TAKEN, and the number of helpers inside. Changed by atomic operations of the caller (take, post, close)
- *			and of helpers (in, out). A slot is free when it is 0: closed, and everybody out
+ *	slots[].state	OPEN, TAKEN, and the number of helpers inside. Changed by atomic operations of the caller (take, post, close, give)
+ *			and of helpers (in, out). A slot is free when it is 0: given, and everybody out
  *	sequence	goes up with each post and kick; what idle helpers watch, and sleep on
  *	sleepers	helpers that sleep or are about to. With `sequence` it is a store-then-load pair on both sides (sequentially
  *			consistent): either the poster sees the sleeper, or the sleeper sees the new sequence
@@ -239,6 +239,11 @@ void copy_threads_post(int slot, void (*work)(void *data), void *data, unsigned 
 }
 
 void copy_threads_close(int slot)
+{
+	__atomic_and_fetch(&slots[slot].state, TAKEN | INSIDE, __ATOMIC_RELEASE);
+}
+
+void copy_threads_give(int slot)
 {
 	__atomic_and_fetch(&slots[slot].state, INSIDE, __ATOMIC_RELEASE);
 }

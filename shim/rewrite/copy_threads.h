@@ -7,6 +7,7 @@
  *	post	the slot's function may be run, by up to `wanted` helpers at once
  *	kick	helpers that left, having found nothing to do, are to look again
  *	close	no helper comes in any more; those inside may still be
+ *	give	the slot is free for others, when all helpers are out; its caller is done with it, and gives it once
  *
  * A helper runs the function until that returns, and may be inside for as long as it likes, so the function's data must be static.
  * Nothing ever depends on a helper coming: a caller must be able to do all of the job alone.
@@ -24,11 +25,12 @@
 #define COPY_SLOTS       4
 #define COPY_THREADS_MAX 8
 
-/* A free slot's index, or -1. Given back by copy_threads_close(). */
+/* A free slot's index, or -1. */
 int copy_threads_take(void);
 void copy_threads_post(int slot, void (*work)(void *data), void *data, unsigned int wanted);
 void copy_threads_kick(void);
 void copy_threads_close(int slot);
+void copy_threads_give(int slot);
 /* Helpers inside; after the close it only falls. Acquire: 0 says that all they did is seen. */
 unsigned int copy_threads_inside(int slot);
 

@@ -166,7 +166,7 @@ static bool copy_one(const struct stage_copy *copy, const struct stage_shape *sh
 				       : one_from_device(job, &piece, slot, chunk, copy->stream);
 	}
 	if (slot >= 0)
-		copy_threads_close(slot);
+		copy_threads_give(slot);
 	return done;
 }
 
@@ -239,7 +239,7 @@ static bool copy_many(const struct stage_copy *copy, const struct stage_shape *s
 		done = copy_with(copy, job, slot, ring);
 		stage_ring_give(ring);
 	}
-	copy_threads_close(slot);
+	copy_threads_give(slot);
 	return done;
 }
 

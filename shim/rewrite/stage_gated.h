@@ -17,7 +17,7 @@ enum stage_end {
 enum stage_end stage_gated(struct stage_job *job, struct stage_ring *ring, int slot,
 			   CUstream stream);
 
-/* Waits until no helper is in the job. Closes the slot. */
+/* Closes the slot and waits until no helper is in the job. */
 void stage_job_leave(struct stage_job *job, int slot);
 
 #endif

@@ -288,7 +288,7 @@ static void loops(unsigned int helpers)
 			work.next = 0;
 			copy_threads_post(slot, copy_all, NULL, helpers);
 			copy_all(NULL);
-			copy_threads_close(slot);
+			copy_threads_give(slot);
 			while (copy_threads_inside(slot))
 				copy_pause();
 			begin = copy_now() - begin;
@@ -322,7 +322,7 @@ static void posts(unsigned int helpers, unsigned int pause_us)
 		       copy_now() - begin < 10000000)
 			copy_pause();
 		all[i] = copy_now() - begin;
-		copy_threads_close(slot);
+		copy_threads_give(slot);
 	}
 	qsort(post, 101, sizeof(*post), compare);
 	qsort(all, 101, sizeof(*all), compare);

@@ -33,7 +33,7 @@ enum device_call { DEVICE_CALLS(DEVICE_ENUM) DEVICE_CALL_COUNT };
 
 /* The program's stream; internal ones are made by the engine. */
 #define DEVICE_STREAM(n) ((CUstream)((uintptr_t)(n) + 1))
-#define DEVICE_PROGRAM   4 /* program's streams */
+#define DEVICE_PROGRAM   8 /* program's streams */
 
 void device_start(uint64_t seed);
 /* False: something did not come to its end in 10 s. */

@@ -48,6 +48,7 @@ static bool post_and_wait(unsigned int wanted)
 	__atomic_store_n(&leave, 1, __ATOMIC_RELEASE);
 	while (copy_threads_inside(slot))
 		sched_yield();
+	copy_threads_give(slot);
 	return came == wanted;
 }
 
@@ -106,7 +107,7 @@ static void test_started_by_the_first_post(void **state)
 
 	assert_int_equal(count_helpers(), 0);
 	slot = copy_threads_take();
-	copy_threads_close(slot);
+	copy_threads_give(slot);
 	copy_threads_kick();
 	assert_int_equal(count_helpers(), 0);
 	sigprocmask(SIG_SETMASK, NULL, &before);
@@ -143,8 +144,11 @@ static void test_slots_are_few(void **state)
 		assert_true(slots[i] >= 0);
 	}
 	assert_int_equal(copy_threads_take(), -1);
+	/* Closed, it is still its caller's. */
+	copy_threads_close(slots[1]);
+	assert_int_equal(copy_threads_take(), -1);
 	for (i = 0; i < COPY_SLOTS; i++)
-		copy_threads_close(slots[i]);
+		copy_threads_give(slots[i]);
 }
 
 static int in_child(bool (*work)(void))
@@ -172,7 +176,7 @@ static void test_a_forked_child_starts_its_own(void **state)
 	copy_threads_post(slot, stay, &came, HELPERS);
 	/* Also while helpers are inside. */
 	assert_int_equal(in_child(child_starts_its_own), 0);
-	copy_threads_close(slot);
+	copy_threads_give(slot);
 	__atomic_store_n(&leave, 1, __ATOMIC_RELEASE);
 	while (copy_threads_inside(slot))
 		sched_yield();
