@@ -130,13 +130,14 @@ static void assert_calls(const char *expected)
 {
 	const char *journal = device_journal();
 	char found[4096];
-	size_t length = 0, i;
+	size_t length = 0, number, i;
 
-	for (i = 0; journal[i]; i++) {
-		if (journal[i + 1] == 'Q')
-			i++;
-		else if (journal[i] != 'q')
-			found[length++] = journal[i];
+	for (i = 0; journal[i]; i += number + 1) {
+		number = strspn(journal + i, "0123456789");
+		if (journal[i + number] == 'Q' || journal[i + number] == 'q')
+			continue;
+		memcpy(found + length, journal + i, number + 1);
+		length += number + 1;
 	}
 	found[length] = '\0';
 	assert_string_equal(found, expected);
