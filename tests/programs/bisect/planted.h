@@ -48,7 +48,7 @@ INNOCENT(7)
 INNOCENT(8)
 INNOCENT(9)
 
-static void run_innocent(void)
+static inline void run_innocent(void)
 {
 	static void (*const all[])(void) = {innocent_0, innocent_1, innocent_2, innocent_3,
 					    innocent_4, innocent_5, innocent_6, innocent_7,
