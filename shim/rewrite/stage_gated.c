@@ -86,7 +86,7 @@ void stage_drain_end(void)
 static void post(struct gated *gated)
 {
 	uint64_t units = gated->job->shape.pieces * gated->job->shape.units;
-	unsigned int wanted = stage_tuning.helpers;
+	unsigned int wanted = stage_helpers(gated->job->shape.to_device);
 
 	gated->posted = true;
 	if (units - 1 < wanted)

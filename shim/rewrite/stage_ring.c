@@ -16,6 +16,7 @@
  */
 #include "rewrite/stage_ring.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "driver/driver.h"
@@ -25,11 +26,26 @@
 
 #define RINGS_MAX 32
 
+/* What a driver has when it is not told. */
+#define CONNECTIONS_MIN 8
+
 static struct stage_ring rings[RINGS_MAX];
+
+/*
+ * With few connections the copies that a program has behind the gate share their hardware queue with the pieces that it waits for, and nothing
+ * moves. H200: with 1 always, with 2 sometimes, with 4 and more never (tests/bench/gates). Looked at each time: a program may set it before it makes its
+ * context.
+ */
+static bool has_connections(void)
+{
+	const char *text = getenv("CUDA_DEVICE_MAX_CONNECTIONS");
+
+	return !text || !*text || strtol(text, NULL, 10) >= CONNECTIONS_MIN;
+}
 
 bool stage_ring_possible(void)
 {
-	return driver.cuStreamBatchMemOp_v2 && driver.cuStreamWaitValue32_v2 &&
+	return has_connections() && driver.cuStreamBatchMemOp_v2 && driver.cuStreamWaitValue32_v2 &&
 	       driver.cuStreamWriteValue32_v2 && driver.cuStreamCreateWithPriority &&
 	       driver.cuCtxGetStreamPriorityRange && driver.cuMemHostGetDevicePointer_v2 &&
 	       driver.cuStreamQuery && driver.cuStreamSynchronize && driver.cuMemcpyHtoDAsync_v2 &&

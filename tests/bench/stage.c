@@ -213,13 +213,13 @@ static void run(CUstream stream, uint64_t context, bool raw)
 {
 	unsigned int i;
 
-	copy_threads_limit(stage_tuning.helpers, false);
+	copy_threads_limit(COPY_THREADS_MAX, false);
 	printf("%-6s by_value %d fill_streamed %d drain_streamed %d piece %zu unit %zu ring %u "
 	       "helpers "
 	       "%u fresh %d huge %d\n",
 	       raw ? "driver" : "stage", stage_tuning.by_value, stage_tuning.fill_streamed,
 	       stage_tuning.drain_streamed, stage_tuning.piece_bytes, stage_tuning.unit_bytes,
-	       stage_tuning.ring, stage_tuning.helpers, options.fresh, options.huge);
+	       stage_tuning.ring, stage_tuning.fill_helpers, options.fresh, options.huge);
 	for (i = 0; i < options.count; i++) {
 		size_t bytes = options.sizes[i];
 		uint64_t to, from;
@@ -406,7 +406,7 @@ static void set(const char *word)
 	else if (IS("ring"))
 		stage_tuning.ring = (unsigned int)value;
 	else if (IS("helpers"))
-		stage_tuning.helpers = (unsigned int)value;
+		stage_tuning.fill_helpers = stage_tuning.drain_helpers = (unsigned int)value;
 	else if (IS("runs"))
 		options.runs = value < 100 ? (unsigned int)value : 99;
 	else if (IS("fresh"))
