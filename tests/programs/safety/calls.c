@@ -12,8 +12,9 @@
 
 static struct world world, other;
 
-static void ask_of(const char *what, CUdeviceptr at)
+static void ask_of(const char *what, CUdeviceptr at, bool freed)
 {
+	CUipcMemHandle handle;
 	unsigned int flags = 7, type = 0;
 	CUdeviceptr base = 0, pointer = 0;
 	size_t size = 0, range = 0;
@@ -33,6 +34,9 @@ static void ask_of(const char *what, CUdeviceptr at)
 	printf("  is %zu %d\n", size, base == at);
 	TELL("  flags", cuMemHostGetFlags(&flags, (void *)(uintptr_t)at));
 	TELL("  device pointer", cuMemHostGetDevicePointer(&pointer, (void *)(uintptr_t)at, 0));
+	/* A live block that is exported would not be used again. */
+	if (freed)
+		TELL("  export", cuIpcGetMemHandle(&handle, at));
 }
 
 /* Of a block of `bytes`: every mistake, then the free, then every one again. */
@@ -43,8 +47,8 @@ static void mistakes(size_t bytes, bool busy, CUstream stream)
 	int local = 0;
 
 	printf("of %zu bytes%s\n", bytes, busy ? ", busy" : "");
-	ask_of("live pinned", (uintptr_t)pinned);
-	ask_of("live device", device);
+	ask_of("live pinned", (uintptr_t)pinned, false);
+	ask_of("live device", device, false);
 	TELL("pinned, interior", cuMemFreeHost(pinned + bytes / 2));
 	TELL("pinned, last byte", cuMemFreeHost(pinned + bytes - 1));
 	TELL("device, interior", cuMemFree(device + bytes / 2));
@@ -67,8 +71,8 @@ static void mistakes(size_t bytes, bool busy, CUstream stream)
 	TELL("device again", cuMemFree(device));
 	TELL("device once more", cuMemFree(device));
 	TELL("freed device as pinned", cuMemFreeHost((void *)(uintptr_t)device));
-	ask_of("freed pinned", (uintptr_t)pinned);
-	ask_of("freed device", device);
+	ask_of("freed pinned", (uintptr_t)pinned, true);
+	ask_of("freed device", device, true);
 	free(malloced);
 }
 
@@ -209,6 +213,7 @@ static void capturing(char **arguments)
 {
 	(void)arguments;
 	world_open(&world);
+	earn_staging();
 	for (int i = 0; i < 24; i++)
 		capture((CUstreamCaptureMode)(i % 3), i / 3 % 2, i / 6 % 2, i / 12 % 2,
 			i % 4 == 3 ? (size_t)1 << 20 : 4096);

@@ -4,6 +4,7 @@
  *
  *	torn BYTES TIMES		another thread's kernel on the stream of a large copy sees all of it or nothing; in both directions
  *	host-function BYTES TIMES	a copy's source, or a freed block's, is written by a host function before it
+ *	sources BYTES TIMES		sources are overwritten at once, while the copies stand in a long queue
  *	registered TIMES		memory that is registered, copied, unregistered and unmapped at once
  *	sync-memops			copies of a block with the attribute are complete at their return
  */
@@ -99,6 +100,7 @@ static void torn(char **arguments)
 	CUstream streams[2];
 
 	world_open(&world);
+	earn_staging();
 	race.bytes = strtoull(arguments[0], NULL, 0);
 	race.block = device_block(race.bytes);
 	race.seen = device_block(race.bytes);
@@ -106,6 +108,38 @@ static void torn(char **arguments)
 	streams[1] = new_stream(CU_STREAM_DEFAULT);
 	for (int i = 0; i < 4; i++)
 		torn_on(streams[i / 2], times, i % 2);
+}
+
+/* Each of many copies in a row reads what its source held at the call. */
+static void sources(char **arguments)
+{
+	size_t bytes = strtoull(arguments[0], NULL, 0);
+	unsigned int times = (unsigned int)atoi(arguments[1]);
+	unsigned char *source = malloc(bytes);
+	CUdeviceptr *blocks = calloc(times, sizeof(*blocks));
+	CUstream streams[2];
+
+	world_open(&world);
+	earn_staging();
+	streams[0] = new_stream(CU_STREAM_DEFAULT);
+	streams[1] = new_stream(CU_STREAM_NON_BLOCKING);
+	for (unsigned int i = 0; i < times; i++)
+		blocks[i] = device_block(bytes);
+	for (unsigned int k = 0; k < 4; k++) {
+		CUstream stream = streams[k % 2];
+
+		OK(cuCtxSynchronize());
+		for (unsigned int i = 0; i < times; i++) {
+			if (i % 8 == 0)
+				spin(&world, stream, 4000000);
+			memset(source, (int)(i + k), bytes);
+			OK(cuMemcpyHtoDAsync(blocks[i], source, bytes - i, stream));
+			memset(source, 0xee, bytes);
+		}
+		OK(cuStreamSynchronize(stream));
+		for (unsigned int i = 0; i < times; i++)
+			EXPECT(device_is_all(blocks[i], bytes - i, (unsigned char)(i + k)));
+	}
 }
 
 struct written {
@@ -131,6 +165,7 @@ static void host_function(char **arguments)
 	CUstream streams[2];
 
 	world_open(&world);
+	earn_staging();
 	block = device_block(bytes);
 	slot = device_block(bytes);
 	streams[0] = new_stream(CU_STREAM_DEFAULT);
@@ -142,6 +177,7 @@ static void host_function(char **arguments)
 		spin(&world, streams[0], 3000000);
 		OK(cuLaunchHostFunc(streams[0], write_source, &pageable));
 		OK(cuMemcpyHtoD(block, pageable.at, pageable.bytes));
+		OK(cuStreamSynchronize(NULL)); /* the last of it may be under way */
 		EXPECT(device_is_all(block, pageable.bytes, pageable.value));
 
 		/* A pinned block that a host function will fill and a copy will read is freed; the next one is another's. */
@@ -168,6 +204,7 @@ static void registered(char **arguments)
 	CUstream stream;
 
 	world_open(&world);
+	earn_staging();
 	first = device_block(sizes[2]);
 	second = device_block(sizes[2]);
 	stream = new_stream(CU_STREAM_NON_BLOCKING);
@@ -216,6 +253,7 @@ static void sync_memops(char **arguments)
 
 	(void)arguments;
 	world_open(&world);
+	earn_staging();
 	from = device_block(bytes);
 	OK(cuMemsetD8(from, 99, bytes));
 	OK(cuCtxSynchronize());
@@ -252,6 +290,7 @@ static void sync_memops(char **arguments)
 
 const struct check copies_checks[] = {
 	{"torn", torn},
+	{"sources", sources},
 	{"host-function", host_function},
 	{"registered", registered},
 	{"sync-memops", sync_memops},

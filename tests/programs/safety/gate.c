@@ -62,6 +62,7 @@ static void persistent(char **arguments)
 
 	open_after_ms = (unsigned int)atoi(arguments[0]);
 	world_open(&world);
+	earn_staging();
 	polling = new_stream(CU_STREAM_NON_BLOCKING);
 	working = new_stream(CU_STREAM_NON_BLOCKING);
 	slot = device_block(sizes[2]);

@@ -104,6 +104,7 @@ static void reset(char **arguments)
 
 	world_open(&world);
 	for (unsigned int i = 0; i < times; i++) {
+		earn_staging();
 		leave_blocks(&live, i);
 		before = world.context;
 		TELL("reset", cuDevicePrimaryCtxReset(0));
@@ -137,6 +138,7 @@ static void contexts(char **arguments)
 		allocate(&next);
 		use(&next, (unsigned char)(2 * i + 1));
 		release(&next);
+		earn_staging();
 		leave_blocks(&live, i);
 		TELL("destroy", cuCtxDestroy(world.context));
 		OK(cuCtxSetCurrent(primary.context));
@@ -195,6 +197,7 @@ static void forked(char **arguments)
 	}
 	wait_for(child);
 	world_open(&world);
+	earn_staging();
 	allocate(&freed);
 	allocate(&live);
 	release(&freed);
@@ -274,6 +277,7 @@ static void start_work(void)
 	pthread_t thread;
 
 	world_open(&world);
+	earn_staging();
 	for (int i = 0; i < 4; i++)
 		if (pthread_create(&thread, NULL, i % 2 ? copies : blocks, NULL))
 			_exit(1);

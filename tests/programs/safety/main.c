@@ -40,6 +40,18 @@ void world_open(struct world *world)
 	world_load(world);
 }
 
+void earn_staging(void)
+{
+	size_t bytes = (size_t)128 << 20;
+	void *host = malloc(bytes);
+	CUdeviceptr block = device_block(bytes);
+
+	memset(host, 1, bytes);
+	OK(cuMemcpyHtoD(block, host, bytes));
+	OK(cuMemFree(block));
+	free(host);
+}
+
 CUstream new_stream(unsigned int flags)
 {
 	CUstream stream;

@@ -136,6 +136,8 @@ static void full(char **arguments)
 		if (round == 2) /* held with work in flight */
 			spin(&world, stream, 20000000);
 		give_back(blocks, half);
+		OK(cuMemGetInfo(&left, &total));
+		EXPECT(left >= (half - 1) * unit);
 		/* Of other sizes than what is held. */
 		TELL("three units", cuMemAlloc(&large, 3 * unit));
 		OK(cuMemsetD8(large + 3 * unit - 4096, 9, 4096));
@@ -167,7 +169,7 @@ static void churn(char **arguments)
 
 	world_open(&world);
 	for (unsigned int i = 0; i < times; i++) {
-		size_t bytes = (size_t)(32 + 9 * (i % 8)) << 20;
+		size_t bytes = (size_t)(32 + 5 * i) << 20;
 		unsigned char *pinned = pinned_block(bytes), *second = pinned_block(bytes / 2);
 
 		memset(pinned, (int)i, bytes);

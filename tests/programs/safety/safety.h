@@ -54,6 +54,9 @@ void world_open(struct world *world);
 /* The same of the current context. */
 void world_load(struct world *world);
 
+/* Mode fix has pinned memory for copies once so much was copied that it pays; one copy that does. */
+void earn_staging(void);
+
 CUstream new_stream(unsigned int flags);
 void spin(const struct world *world, CUstream stream, uint64_t ns);
 /* By one thread each where `slow`: on a real device, megabytes then take milliseconds. */
