@@ -44,8 +44,9 @@ class Check:
 
 # "SEED" is replaced. The most valuable first; `alone` ones need the whole device.
 CHECKS = (
-    Check("poison, one thread", "poison SEED 400 1 1", "poison SEED 150 1 1", REUSED),
-    Check("poison, threads that end", "poison SEED 120 6 4", "poison SEED 60 4 2", REUSED),
+    Check("poison, one thread", "poison SEED 400 1 1 1", "poison SEED 150 1 1 1", REUSED),
+    Check("poison, threads that end", "poison SEED 60 6 3 1", "poison SEED 60 4 2 1", REUSED),
+    Check("poison, large blocks", "poison SEED 60 2 1 32", "poison SEED 20 2 1 8", REUSED),
     Check("torn reads", "torn 67108864 20", "torn 20000000 8", STAGED),
     Check("sources overwritten at once", "sources 300000 60", "sources 300000 40", {"staging": ("to_device",)}),
     Check("sources overwritten at once, large", "sources 3000000 24", "sources 3000000 12", {"staging": ("to_device",)}),
@@ -260,23 +261,24 @@ def part_killed(suite):
     if not wanted(suite, "SIGKILL"):
         return
     random_ = random.Random(suite.options.seed)
-    times = 2 if suite.options.quick else 4
+    times = 3 if suite.options.quick else 5
     for number in range(times):
         folder = tempfile.mkdtemp(prefix="slipstream-safety-", dir=record_place())
         try:
-            fault = killed(suite, folder, random_.uniform(0.05, 0.4))
+            # The first one without mode fix.
+            fault = killed(suite, suite.fix(folder) if number else {}, random_.uniform(0.05, 0.4))
         finally:
             shutil.rmtree(folder, ignore_errors=True)
         if fault:
             return row(suite, "SIGKILL in the middle", "FAIL", f"{number + 1}. of {times}: {fault}")
-    after, counts = in_fix(suite, ["safety", "poison", suite.options.seed, 60, 2, 1])
-    return row(suite, "SIGKILL in the middle", "FAIL" if after.fault() else "ok", after.fault() or f"{times} times; the next process works", counts, 0,
+    after, counts = in_fix(suite, ["safety", "poison", suite.options.seed, 60, 2, 1, 1])
+    return row(suite, "SIGKILL in the middle", "FAIL" if after.fault() else "ok", after.fault() or f"{times} times, the first raw; the next process works", counts, 0,
                after.seconds)
 
 
-def killed(suite, folder, seconds):
+def killed(suite, variables, seconds):
     process = subprocess.Popen([os.path.join(suite.programs, "safety"), "busy"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                               env={**suite.environment, **suite.fix(folder)}, start_new_session=True)
+                               env={**suite.environment, **variables}, start_new_session=True)
     try:
         guard = Guard(process)
         ready = process.stdout.readline()

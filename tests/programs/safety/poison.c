@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * poison SEED ROUNDS THREADS GENERATIONS: blocks of pinned and of device memory that are freed while the device still writes them, or still
- * reads them. Each new block is filled by its owner at once and looked at much later: an old kernel or copy that still writes shows there;
- * one that still reads shows in what it read. Threads have streams of all kinds in two contexts; they end with work in flight, and the next
- * generation takes what they freed.
+ * poison SEED ROUNDS THREADS GENERATIONS SCALE: blocks of pinned and of device memory, of 48 bytes to SCALE MiB, that are freed while the device
+ * still writes them, or still reads them. Each new block is filled by its owner at once and looked at much later: an old kernel or copy that
+ * still writes shows there; one that still reads shows in what it read. Threads have streams of all kinds in two contexts; they end with work in
+ * flight, and the next generation takes what they freed.
  */
 #include "safety.h"
 
@@ -14,12 +14,13 @@
 #define STREAMS  4
 #define BLOCKS   6
 #define SLOTS    3
-#define LARGEST  ((size_t)1 << 20)
+#define MIB      ((size_t)1 << 20)
 #define THREADS  16
 #define POISON   0xee
 
 static struct world worlds[CONTEXTS];
 static CUdeviceptr poison[CONTEXTS]; /* every byte of it is POISON */
+static size_t largest;               /* SCALE MiB */
 static unsigned int looked, wrong;   /* atomic */
 
 struct block {
@@ -132,7 +133,7 @@ static void leave_in_flight(struct thread *t, const struct block *block)
 	switch (way) {
 	case 0:
 	case 1: /* by one thread: it writes for long */
-		fill(world, stream, at, POISON, block->bytes, true);
+		fill(world, stream, at, POISON, block->bytes, block->bytes <= MIB);
 		break;
 	case 2:
 		copy(world, stream, at, poison[block->context], block->bytes, false);
@@ -161,9 +162,10 @@ static void leave_in_flight(struct thread *t, const struct block *block)
 
 static size_t some_bytes(struct thread *t)
 {
-	static const size_t sizes[] = {48, 1000, 4096, 20000, 65536, 300000, LARGEST};
+	static const size_t sizes[] = {48, 1000, 4096, 20000, 65536, 300000, MIB};
+	size_t bytes = sizes[below(&t->state, 7)];
 
-	return sizes[below(&t->state, 7)];
+	return bytes > 4096 ? bytes * (largest / MIB) : bytes;
 }
 
 static void round_of(struct thread *t)
@@ -189,7 +191,7 @@ static void round_of(struct thread *t)
 
 static void begin(struct thread *t)
 {
-	t->bounce = malloc(LARGEST);
+	t->bounce = malloc(largest);
 	for (int i = 0; i < CONTEXTS; i++) {
 		enter(i);
 		t->stream[i][0] = NULL;
@@ -198,7 +200,7 @@ static void begin(struct thread *t)
 		t->stream[i][3] = CU_STREAM_PER_THREAD;
 		t->painter[i] = new_stream(CU_STREAM_NON_BLOCKING);
 		for (unsigned int s = 0; s < STREAMS * SLOTS; s++)
-			t->slot[i][s / SLOTS][s % SLOTS].at = device_block(LARGEST);
+			t->slot[i][s / SLOTS][s % SLOTS].at = device_block(largest);
 	}
 	for (unsigned int i = 0; i < BLOCKS; i++) {
 		enter((int)(i % CONTEXTS));
@@ -251,13 +253,14 @@ static void poisoned(char **arguments)
 		     generations = (unsigned int)atoi(arguments[3]);
 	pthread_t handles[THREADS];
 
+	largest = strtoull(arguments[4], NULL, 0) * MIB;
 	world_open(&worlds[0]);
 	OK(cuCtxCreate_v2(&worlds[1].context, 0, 0));
 	world_load(&worlds[1]);
 	for (int i = 0; i < CONTEXTS; i++) {
 		enter(i);
-		poison[i] = device_block(LARGEST);
-		OK(cuMemsetD8(poison[i], POISON, LARGEST));
+		poison[i] = device_block(largest);
+		OK(cuMemsetD8(poison[i], POISON, largest));
 		OK(cuCtxSynchronize());
 	}
 	for (unsigned int g = 0; g < generations; g++) {
