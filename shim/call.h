@@ -105,6 +105,7 @@ struct call {
 	uint64_t legacy_number; /* same of the legacy stream, where `stream` is ordered behind it */
 	struct state_event *event;           /* of an event call; NULL: not known */
 	uint64_t event_record;               /* what the event had recorded at entry */
+	uint64_t event_recordings;           /* records of it begun until then */
 	uint64_t freed_address, freed_bytes; /* range taken out by state_freeing(); bytes 0: none */
 	uint32_t freed_kind, freed_flags;
 	uint32_t name; /* string id of what this call submits: kernel, kind of copy */

@@ -9,7 +9,8 @@
  *			low bits, and bit 62 once there was more than one at a time
  * A record takes the stream's number before the real call, and is settled after it. While several
  * threads record one event, nobody knows whose record the driver took last, so all of them settle
- * as "nothing known". A wait counts only if the same settled word stood there before and after it.
+ * as "nothing known". A wait counts only if the same settled word stood there before and after it,
+ * and no record was begun in between: another one may have come and gone.
  *
  * Records in a capture, events of other processes, and events that graphs or launches record prove
  * nothing.
@@ -131,6 +132,8 @@ void state_event_recording(struct call *call, CUevent handle)
 		return;
 	call->event = event;
 	call->flags |= CALL_EVENT_RECORDING;
+	/* Before the driver records it: who waited for what this record makes of the event sees the count. */
+	__atomic_fetch_add(&event->recordings, 1, __ATOMIC_SEQ_CST);
 	seen = event_record_at(event);
 	do {
 		busy = seen & BUSY ? (seen | CONFLICT) + 1 : BUSY | 1;
@@ -141,6 +144,16 @@ void state_event_recording(struct call *call, CUevent handle)
 void state_event_recorded(struct call *call, CUevent handle)
 {
 	call->flags |= CALL_EVENT_RECORDED;
+}
+
+void state_event_recorded_with(struct call *call, CUevent handle, unsigned int flags)
+{
+	if (!(flags & CU_EVENT_RECORD_EXTERNAL)) {
+		state_event_recorded(call, handle);
+		return;
+	}
+	state_event_foreign(call, handle);
+	call->flags &= (uint16_t)~CALL_CAPTURED;
 }
 
 /* For the trace: what the event stands for from now on. */
@@ -210,7 +223,8 @@ void state_event_observed(struct call *call, CUresult result)
 	uint64_t number;
 
 	if (result != CUDA_SUCCESS || !event || event != call->event ||
-	    STATE_LOAD(&event->foreign) || event_record_at(event) != call->event_record)
+	    STATE_LOAD(&event->foreign) || event_record_at(event) != call->event_record ||
+	    __atomic_load_n(&event->recordings, __ATOMIC_ACQUIRE) != call->event_recordings)
 		return;
 	stream = event_covers(call->event_record, &number);
 	if (stream)

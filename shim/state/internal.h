@@ -116,7 +116,8 @@ struct state_event {
 	uint64_t handle;  /* stored last (release), read first (acquire); 0 by its destroy */
 	uint64_t record;  /* stream, number, marks: event.c; compare-and-swap by those who record */
 	uint64_t capture; /* recorded inside this capture; 0: not; written by the recorder */
-	uint32_t foreign; /* 1, for good: recorded by something unseen; set and read by anyone */
+	uint64_t recordings; /* begun so far, of all events that this entry was; atomic add */
+	uint32_t foreign;    /* 1, for good: recorded by something unseen; set and read by anyone */
 	struct state_event *next; /* retired entries; under LOCK_STATE */
 };
 
@@ -167,7 +168,8 @@ static inline uint64_t stream_submitted(const struct state_stream *stream)
 
 static inline bool stream_is_pending(const struct state_stream *stream)
 {
-	return stream_submitted(stream) > STATE_LOAD(&stream->completed);
+	/* Acquire: what makes a number untrue for a while (proof.c) is asked for after it. */
+	return stream_submitted(stream) > __atomic_load_n(&stream->completed, __ATOMIC_ACQUIRE);
 }
 
 static inline enum stream_kind stream_kind(const struct state_stream *stream)

@@ -40,9 +40,10 @@ static bool raise_completed(struct state_stream *stream, uint64_t number)
 {
 	uint64_t seen = STATE_LOAD(&stream->completed);
 
+	/* Release: who sees the number sees why it may not be believed yet (`endings`, doubt: proof.c). */
 	while (seen < number &&
 	       !__atomic_compare_exchange_n(&stream->completed, &seen, number, true,
-					    __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+					    __ATOMIC_RELEASE, __ATOMIC_RELAXED))
 		;
 	return seen < number;
 }

@@ -129,8 +129,10 @@ static void look_at_event(struct call *call, const struct catalogue_row *row)
 	    row->kind != CATALOGUE_KIND_EVENT)
 		return;
 	call->event = event_find(call->subject);
-	if (call->event)
-		call->event_record = event_record_at(call->event);
+	if (!call->event)
+		return;
+	call->event_recordings = __atomic_load_n(&call->event->recordings, __ATOMIC_ACQUIRE);
+	call->event_record = event_record_at(call->event);
 }
 
 void state_before(struct call *call)

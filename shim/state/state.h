@@ -46,6 +46,8 @@ void state_event_recording(struct call *call, CUevent event);
 void state_event_created(struct call *call, CUevent event, unsigned int flags);
 void state_event_destroying(struct call *call, CUevent event);
 void state_event_recorded(struct call *call, CUevent event);
+/* CU_EVENT_RECORD_EXTERNAL: each launch of the graph records it, and the capture is not to be waited into. */
+void state_event_recorded_with(struct call *call, CUevent event, unsigned int flags);
 void state_event_waited(struct call *call, CUevent event); /* cuStreamWaitEvent */
 /*
  * Something the shim cannot see records this event (graph node, launch attribute, another process):

@@ -181,6 +181,24 @@ static void test_event_recorded_during_wait(void **state)
 	assert_int_equal(pending(), ON_A);
 }
 
+/* Recorded elsewhere and back again during the wait: it looks as before, but the wait may have been for the one in between. */
+static void test_event_recorded_twice_during_wait(void **state)
+{
+	struct call call = world_call(FUNCTION_cuEventSynchronize, NULL);
+
+	world_create_event(EVENT(0));
+	world_launch(A, KERNEL(0));
+	world_record(EVENT(0), A);
+	call.subject = (uintptr_t)EVENT(0);
+	state_before(&call);
+	world_record(EVENT(0), N);
+	world_record(EVENT(0), A);
+	state_event_observed(&call, CUDA_SUCCESS);
+	assert_int_equal(pending(), ON_A);
+	world_event_synchronize(EVENT(0));
+	assert_int_equal(pending(), 0);
+}
+
 /* The wait begins while another thread's record is between the driver and state_after(). */
 static void test_event_record_under_way(void **state)
 {
@@ -317,6 +335,44 @@ static void test_capture(void **state)
 	world_wait_event(B, EVENT(0));
 	world_launch(B, KERNEL(0));
 	assert_int_equal(pending(), ON_A | ON_B | ON_N);
+}
+
+/* A record that each launch of the graph makes: it draws nobody in, and the event proves nothing any more. */
+static void test_capture_records_for_the_graph(void **state)
+{
+	struct call call = world_call(FUNCTION_cuEventRecord, N);
+
+	world_create_event(EVENT(0));
+	begin_capture(N);
+	call.subject = (uintptr_t)EVENT(0);
+	state_before(&call);
+	state_event_recording(&call, EVENT(0));
+	state_event_recorded_with(&call, EVENT(0), CU_EVENT_RECORD_EXTERNAL);
+	state_after(&call, CUDA_SUCCESS);
+	world_wait_event(B, EVENT(0));
+	world_launch(B, KERNEL(0));
+	assert_int_equal(pending(), ON_B);
+	end_capture(N, CUDA_SUCCESS);
+	world_record(EVENT(0), B);
+	/* A graph that is launched here records it, and is done. */
+	world_event_synchronize(EVENT(0));
+	assert_int_equal(pending(), ON_B);
+}
+
+/* Without that flag it is as any other record. */
+static void test_event_recorded_with_flags(void **state)
+{
+	struct call call = world_call(FUNCTION_cuEventRecord, A);
+
+	world_create_event(EVENT(0));
+	world_launch(A, KERNEL(0));
+	call.subject = (uintptr_t)EVENT(0);
+	state_before(&call);
+	state_event_recording(&call, EVENT(0));
+	state_event_recorded_with(&call, EVENT(0), CU_EVENT_RECORD_DEFAULT);
+	state_after(&call, CUDA_SUCCESS);
+	world_event_synchronize(EVENT(0));
+	assert_int_equal(pending(), 0);
 }
 
 /* An event recorded in a capture, after a real record: the real one does not count any more. */
@@ -767,6 +823,8 @@ int main(void)
 		TEST(event_never_recorded),
 		TEST(event_recorded_again),
 		TEST(event_recorded_during_wait),
+		TEST(event_recorded_twice_during_wait),
+		TEST(event_recorded_with_flags),
 		TEST(event_record_under_way),
 		TEST(event_two_recorders),
 		TEST(event_failed_record),
@@ -774,6 +832,7 @@ int main(void)
 		TEST(event_handle_comes_back),
 		TEST(capture),
 		TEST(capture_replaces_record),
+		TEST(capture_records_for_the_graph),
 		TEST(record_in_capture_proves_nothing),
 		TEST(conclusions_from_parts),
 		TEST(blocking_done_so_legacy_done),
