@@ -90,7 +90,9 @@ struct pool_block *pool_drop(bool (*lives)(uint64_t context))
 				continue;
 			}
 			POOL_ADD(pool_kind(block->flags), live, -block->size);
-			pool_forget(block);
+			pool_unlink(block);
+			block->next = list;
+			list = block;
 		}
 	}
 	lock_give(&pool_lock);

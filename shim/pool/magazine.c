@@ -203,8 +203,8 @@ bool pool_magazine_keep(struct pool_magazine *magazine, struct pool_block *block
 	    __atomic_compare_exchange_n(&block->tag, &tag, address | POOL_CACHED, false,
 					__ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
 		/* Its fields are its own from here on; were they before? Else the long way has a look. */
-		if (block->size == slot->size && block->flags == slot->flags &&
-		    block->context == context && !block->special) {
+		if (slot == &magazine->slots[block->slot] && block->size == slot->size &&
+		    block->flags == slot->flags && block->context == context && !block->special) {
 			slot->block[slot->count++] = block;
 			slot->used = 1;
 			magazine->held += slot->size;

@@ -126,7 +126,7 @@ void pool_release(unsigned int batch);
 struct pool_block *pool_drain(enum pool_kind kind, uint64_t context, uint64_t keep, bool parked);
 void pool_spare(struct pool_block *list);
 
-/* Contexts ended, and their memory with them: forgets blocks of all that do not live. Those that were held: a list as above. */
+/* Contexts ended, and their memory with them: forgets blocks of all that do not live: a list as above. */
 struct pool_block *pool_drop(bool (*lives)(uint64_t context));
 
 /*

@@ -84,6 +84,10 @@ static bool allocate(struct call *call, uint64_t context, CUresult *ret_result, 
 	uint32_t freed = 0;
 	CUresult result;
 
+	/* So that the end of the context is noticed, of others too, whose blocks count as held. */
+	if (driver.cuCtxGetDevice)
+		held_more(context, 0);
+	(void)held_sweep();
 	call->entered = clock_ticks();
 	result = driver_alloc(&address, size, flags);
 	if (result == CUDA_ERROR_OUT_OF_MEMORY) {
@@ -218,6 +222,18 @@ static void really_free(struct call *call, CUresult *ret_result, void *address)
 		pool_put_back(&block);
 }
 
+/* As pool_look(); a block of a context that is gone is none. */
+static enum pool_state look(const struct call *call, const void *address,
+			    struct pool_block *ret_block)
+{
+	enum pool_state state = pool_look((uintptr_t)address, ret_block);
+
+	if (state != POOL_NOT_OURS && ret_block->context != state_context_id(call->context) &&
+	    held_sweep())
+		state = pool_look((uintptr_t)address, ret_block);
+	return state;
+}
+
 bool rewrite_host_free(struct call *call, CUresult *ret_result, void *address)
 {
 	struct pool_block block;
@@ -226,7 +242,7 @@ bool rewrite_host_free(struct call *call, CUresult *ret_result, void *address)
 	const char *why;
 	bool ready;
 
-	switch (pool_look((uintptr_t)address, &block)) {
+	switch (look(call, address, &block)) {
 	case POOL_NOT_OURS:
 		return false;
 	case POOL_LIVE:

@@ -330,6 +330,28 @@ static void test_special(void **state)
 	assert_int_equal(pool_look((uintptr_t)block, &found), POOL_NOT_OURS);
 }
 
+static bool does_not_live(uint64_t context)
+{
+	return context != world_context;
+}
+
+/* Memory that a context takes along is nobody's, whether the program had freed it or not. */
+static void test_context_ends(void **state)
+{
+	unsigned char *held = long_alloc(BYTES), *live = long_alloc(BYTES);
+
+	assert_int_equal(long_free(held), CUDA_SUCCESS);
+	assert_ptr_equal(short_alloc(BYTES), held);
+	assert_true(short_host_free(held));
+	assert_int_equal(kind_at(held), MEMORY_PINNED);
+	assert_int_equal(kind_at(live), MEMORY_PINNED);
+	pinned_drop(does_not_live);
+	assert_int_equal(kind_at(held), MEMORY_NONE);
+	assert_int_equal(kind_at(live), MEMORY_NONE);
+	assert_null(short_alloc(BYTES));
+	assert_int_equal(freed, 0);
+}
+
 static void *use_and_end(void *data)
 {
 	unsigned char **blocks = data;
@@ -432,6 +454,7 @@ int main(void)
 		cmocka_unit_test_setup(test_capture, begin),
 		cmocka_unit_test_setup(test_context, begin),
 		cmocka_unit_test_setup(test_special, begin),
+		cmocka_unit_test_setup(test_context_ends, begin),
 		cmocka_unit_test_setup(test_thread_exit, begin),
 		cmocka_unit_test_setup(test_zero, begin),
 		cmocka_unit_test_setup(test_node, begin),
