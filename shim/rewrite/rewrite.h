@@ -38,6 +38,8 @@ size_t rewrite_open_allocations(uint64_t after, struct emit_allocation *ret_foun
 
 /* `flags` of cuMemAllocHost, which has none: a kind of block of its own. */
 #define REWRITE_ALLOC_HOST (1U << 31)
+/* Flags that a program gave to cuMemHostAlloc: with that one, which the driver refuses, they are no key's. */
+#define REWRITE_HOST_FLAGS(flags) ((flags)&REWRITE_ALLOC_HOST ? ~0U : (flags))
 
 bool rewrite_host_alloc(struct call *call, CUresult *ret_result, void **ret_address, size_t bytes,
 			unsigned int flags);
