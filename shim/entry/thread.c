@@ -267,6 +267,8 @@ void *entry_thunk_resolve(uint32_t function)
 	} else if (entry_setup()) {
 		entry_thread.starting = 1;
 		entry_live();
+		/* Nobody knows what it puts on which stream. */
+		state_unseen();
 		if (open_emit()) {
 			uint64_t *counters = emit_thunk_counters();
 
