@@ -299,6 +299,11 @@ bool state_launch_done(const struct state_launch *launch, uint64_t entered, uint
 	return true;
 }
 
+void state_launch_failed(CUresult result)
+{
+	state_failed(result);
+}
+
 /* Where to write down the launch: over itself, over what is good no more, or by turns over one of the two. */
 static struct launch_memo *place_for(const struct state_launch *launch, uint32_t number)
 {

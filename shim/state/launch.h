@@ -197,6 +197,9 @@ static inline void state_launch_succeeded(const struct launch_ready *ready)
 	counter_add(&ready->stream->launched);
 }
 
+/* It failed: may the context be broken? */
+void state_launch_failed(CUresult result);
+
 enum launch_clock {
 	LAUNCH_READ_BOTH, /* the clock is read before and after the launch */
 	LAUNCH_READ_LEFT, /* after it */

@@ -225,7 +225,9 @@ def short_way(export):
 def passes(export, arguments):
     """A call that the rooms do not see. What it may put on a stream, end, or take from the pool, is then unknown for good."""
     row = export.row
-    if row.submits == "none" and row.kind not in ("capture", "context", "stream") and not row.rewrite:
+    # Records, destroyed events, memory that is unregistered: what state remembers of them would be untrue.
+    hooks = [hook.name for hook in row.before + row.after if hook.name not in ("module_unloading", "event_created", "allocated", "host_registered")]
+    if row.submits == "none" and row.kind not in ("capture", "context", "stream") and not row.rewrite and not hooks:
         return ["\tif (entry_unlikely(!rooms_))", f"\t\treturn real_({arguments});"]
     return ["\tif (entry_unlikely(!rooms_)) {", "\t\tstate_unseen();", f"\t\treturn real_({arguments});", "\t}"]
 
@@ -265,7 +267,8 @@ def remembered_launch(export, short):
     return ["\tstruct launch_ready ready_;", "\tCUresult result_;", "",
             f"\tif (entry_likely({ask if short == 'true' else f'{short} && {ask}'})) {{",
             f"\t\tresult_ = (({prototype.declare_pointer(' ')})ready_.real)({arguments});",
-            "\t\tif (entry_likely(result_ == CUDA_SUCCESS))", "\t\t\tstate_launch_succeeded(&ready_);", "\t\treturn result_;", "\t}",
+            "\t\tif (entry_likely(result_ == CUDA_SUCCESS))", "\t\t\tstate_launch_succeeded(&ready_);",
+            "\t\telse", "\t\t\tstate_launch_failed(result_);", "\t\treturn result_;", "\t}",
             f"\treturn long_{name}(__builtin_return_address(0), ENTRY_FRAME(), {arguments});", "}", ""]
 
 

@@ -208,7 +208,7 @@ def _(place):
               "entry_rooms_leave();", "if (done_)", "return result_;", "return real_("]
     # A launch looks for the short way first (shim/state/launch.h); what has to be timed or said is in a function of its own.
     launch = ["state_launch_remembered(FUNCTION_", "&ready_))) {", "result_ = ((CUresult (* )(", "ready_.real)(",
-              "if (entry_likely(result_ == CUDA_SUCCESS))", "state_launch_succeeded(&ready_);", "return result_;", "return long_"]
+              "if (entry_likely(result_ == CUDA_SUCCESS))", "state_launch_succeeded(&ready_);", "else", "state_launch_failed(result_);", "return result_;", "return long_"]
     long = ["entry_count(", "ENTRY_DRIVER(", "entry_missing(", "return real_(", "entry_rooms_enter();", "state_launch_is_plain(", "if (!plain_) {",
             "entry_begin(", "state_before(&call);", "}", "entry_rooms_leave();", "clock_ticks();", "result_ = real_(", "left_ = clock_ticks();",
             "entry_rooms_enter();", "if (plain_ && result_ == CUDA_SUCCESS && state_launch_done(&launch_, entered_, left_)) {",

@@ -11,11 +11,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "../../simcuda/kernels.h"
+
+/* By their names in the driver: headers rename one, or leave it out. */
+CUresult cuCtxCreate_v2(CUcontext *, unsigned int, CUdevice);
+CUresult cuGLInit(void);
+/* Deprecated. */
+CUresult detach(CUcontext) __asm__("cuCtxDetach");
 
 #define BYTES 5000
 
@@ -666,6 +673,61 @@ static void unseen(void)
 	EXPECT(slot_holds(1));
 }
 
+static CUevent late_event;
+
+static void record_late(void *data)
+{
+	if (data == &late_key)
+		pthread_setspecific(late_key, &late_stream);
+	else
+		OK(cuEventRecord(late_event, late_stream));
+}
+
+/* An event that was recorded past the rooms: what it stood for before is not what a wait for it proves. */
+static void unseen_record(void)
+{
+	CUstream busy = new_stream(CU_STREAM_NON_BLOCKING);
+	unsigned char *block = allocate(1);
+	pthread_t thread;
+
+	late_stream = new_stream(CU_STREAM_NON_BLOCKING);
+	OK(cuEventCreate(&late_event, CU_EVENT_DISABLE_TIMING));
+	run_spin(busy, 100000000);
+	OK(cuMemcpyHtoDAsync(slot, block, BYTES, busy));
+	OK(cuEventRecord(late_event, busy));
+	pthread_key_create(&late_key, record_late);
+	pthread_create(&thread, NULL, end_late_busy, NULL);
+	pthread_join(thread, NULL);
+	OK(cuEventSynchronize(late_event));
+	OK(cuMemFreeHost(block));
+	allocate(2);
+	OK(cuStreamSynchronize(busy));
+	EXPECT(slot_holds(1));
+}
+
+/* In no header of ours, so it has no wrapper: what it does is not known. */
+static void unseen_function(void)
+{
+	unsigned char *block = allocate(1);
+
+	EXPECT(cuGLInit() == CUDA_ERROR_NOT_SUPPORTED);
+	OK(cuMemFreeHost(block));
+	allocate(2);
+}
+
+/* A context may end in it, or not. */
+static void detached(void)
+{
+	unsigned char *block = allocate(1);
+	CUcontext other;
+
+	OK(cuCtxCreate_v2(&other, 0, 0));
+	(void)detach(other);
+	OK(cuCtxSetCurrent(context));
+	OK(cuMemFreeHost(block));
+	allocate(2);
+}
+
 static void destroy_late(void *data)
 {
 	if (data == &late_key)
@@ -978,6 +1040,61 @@ static void mixed(void)
 	printf("%llu\n", (unsigned long long)requested);
 }
 
+/* A flag that only the rewrites use among themselves is none of the driver's. */
+static void foreign_flags(void)
+{
+	void *block;
+
+	OK(cuMemAllocHost(&block, BYTES));
+	OK(cuMemFreeHost(block));
+	EXPECT(cuMemHostAlloc(&block, BYTES, 1U << 31) == CUDA_ERROR_INVALID_VALUE);
+	EXPECT(cuMemHostAlloc(&block, 10 * BYTES, 1U << 31) == CUDA_ERROR_INVALID_VALUE);
+	EXPECT(cuMemHostAlloc(&block, BYTES, 1U << 30) == CUDA_ERROR_INVALID_VALUE);
+}
+
+/* Registers memory of the program's own at the address, and asks about it. */
+static void register_at(void *address)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE), bytes = 2 * page;
+	void *at = mmap(address, bytes, PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+	CUdeviceptr device, base;
+	unsigned int flags;
+	size_t size = 0;
+	void *host;
+
+	EXPECT(at == address);
+	if (at != address)
+		return;
+	OK(cuMemHostRegister(at, bytes, 0));
+	EXPECT(cuMemHostGetFlags(&flags, at) == CUDA_SUCCESS);
+	EXPECT(cuMemHostGetDevicePointer(&device, at, 0) == CUDA_SUCCESS);
+	EXPECT(cuPointerGetAttribute(&host, CU_POINTER_ATTRIBUTE_HOST_POINTER,
+				     (CUdeviceptr)(uintptr_t)at) == CUDA_SUCCESS);
+	EXPECT(cuMemGetAddressRange(&base, &size, (CUdeviceptr)(uintptr_t)at) == CUDA_SUCCESS &&
+	       size == bytes);
+	EXPECT(cuMemHostGetFlags(&flags, (char *)at + bytes - 1) == CUDA_SUCCESS);
+	OK(cuMemHostUnregister(at));
+	munmap(at, bytes);
+}
+
+/* The last release of a primary context ends it, and no call says so. Its memory is gone, held or not, and addresses are others'. */
+static void released(void)
+{
+	unsigned char *block = allocate(1), *live = allocate(1);
+	CUcontext again;
+
+	OK(cuMemFreeHost(block));
+	OK(cuDevicePrimaryCtxRelease(0));
+	OK(cuDevicePrimaryCtxRetain(&again, 0));
+	OK(cuCtxSetCurrent(again));
+	register_at(block);
+	register_at(live);
+	block = allocate(2);
+	OK(cuMemFreeHost(block));
+	EXPECT(is_used_again(block));
+}
+
 static const struct {
 	const char *name;
 	void (*run)(void);
@@ -989,6 +1106,9 @@ static const struct {
 	{"broken", broken},
 	{"unseen", unseen},
 	{"unseen-end", unseen_end},
+	{"unseen-record", unseen_record},
+	{"unseen-function", unseen_function},
+	{"detached", detached},
 	{"destroyed", destroyed},
 	{"other-thread", other_thread},
 	{"ended-thread", ended_thread},
@@ -1013,6 +1133,8 @@ static const struct {
 	{"launched-elsewhere", launched_elsewhere},
 	{"freed-elsewhere", freed_elsewhere},
 	{"twice", twice},
+	{"foreign-flags", foreign_flags},
+	{"released", released},
 	{"zeroed", zeroed},
 	{"old", old},
 	{"mixed", mixed},

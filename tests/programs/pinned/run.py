@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """The pinned pool of mode fix on the simulated driver: its rules one by one, and random programs that must print what they print without it.
 
-    run.py --shim FILE --simcuda DIR --cases FILE --random FILE --signals FILE --signals-driver FILE [--only cases|random|faults] [SEED...]
+    run.py --shim FILE --simcuda DIR --cases FILE --random FILE --signals FILE --signals-driver FILE --failed-launch FILE [--only cases|random|faults] [SEED...]
 
 Exit status 1 and what differs, where a rule is broken; `mutate` beside it switches each one off and runs this.
 """
@@ -21,7 +21,7 @@ REWRITE, NOTE_REWRITE = 17, 11
 FIELDS = ("hits misses unproven parked waits_avoided waits_made real_frees purges events queries held_bytes peak_bytes live_bytes "
           "limit_bytes").split()
 CASES = ("in-flight asked other-context other-legacy destroyed other-thread ended-thread legacy full-queue capturing reset forked threads ends no-context "
-         "buffers relaxed many-streams broken unseen unseen-end kept-elsewhere freed-elsewhere kept-by-the-dead launched-elsewhere twice "
+         "buffers relaxed many-streams broken unseen unseen-end unseen-record unseen-function detached released foreign-flags kept-elsewhere freed-elsewhere kept-by-the-dead launched-elsewhere twice "
          "reset-elsewhere").split()
 # What the rewrite calls of the driver by itself, and answers that must not harm: out of memory, unknown.
 FAULTS = ("cuMemHostAlloc", "cuMemFreeHost", "cuEventCreate", "cuEventRecord", "cuEventQuery", "cuStreamQuery",
@@ -76,6 +76,10 @@ def cases(options):
             _, total, reasons = run(options, [options.cases, name])
             if name == "relaxed":
                 expect(total["parked"] >= 200 and total["waits_avoided"] >= 200 and not total["real_frees"], f"counts {dict(total)}")
+            elif name in ("unseen-record", "unseen-function"):
+                expect(reasons["off: calls may go past the rooms"] and not total["hits"], f"counts {dict(total)}, {dict(reasons)}")
+            elif name == "detached":
+                expect(reasons["off: work on streams that cannot be followed"] and not total["hits"], f"counts {dict(total)}, {dict(reasons)}")
             elif name == "unseen-end":
                 expect(reasons["off: calls may go past the rooms"] and not total["queries"], f"counts {dict(total)}, {dict(reasons)}")
             elif name == "capturing":
@@ -146,6 +150,17 @@ def cases(options):
                 expect(calls[name] == int(done.stdout), f"{calls[name]} calls of {name} for {done.stdout.strip()}")
             expect(total["hits"] >= 1900, f"counts {dict(total)}")
 
+    def failed_launch():
+        """A broken context is noticed whichever launch of a row says it first."""
+        with tempfile.TemporaryDirectory() as folder:
+            os.symlink(options.signals_driver, os.path.join(folder, "libcuda.so.1"))
+            environment = {name: value for name, value in os.environ.items() if not name.startswith("SLIPSTREAM_")}
+            environment.update(LD_LIBRARY_PATH=folder, LD_PRELOAD=options.shim, SLIPSTREAM_MODE="fix", SLIPSTREAM_OUT=folder)
+            for number in (2, 5, 10, 20, 40, 60, 70, 100):
+                done = subprocess.run([options.failed_launch, str(number)], env=environment, capture_output=True, text=True,
+                                      timeout=LIMIT_S, check=False)
+                expect(done.returncode == 0, f"launch {number}: ended with {done.returncode}: {done.stderr.strip()}")
+
     def blocking():
         _, total, reasons = run(options, [options.cases, "buffers-off"], CUDA_LAUNCH_BLOCKING="1")
         expect(not total["hits"] and reasons["off: CUDA_LAUNCH_BLOCKING is set"] == 1, f"{dict(total)} {dict(reasons)}")
@@ -155,6 +170,7 @@ def cases(options):
     yield "old", old
     yield "limit-setting", setting
     yield "signals", signals
+    yield "failed-launch", failed_launch
     yield "strict", strict
     yield "limit", limit
     yield "launch-blocking", blocking
@@ -207,7 +223,7 @@ def random(options):
 
 def main():
     parser = argparse.ArgumentParser()
-    for name in ("shim", "simcuda", "cases", "random", "signals", "signals-driver"):
+    for name in ("shim", "simcuda", "cases", "random", "signals", "signals-driver", "failed-launch"):
         parser.add_argument("--" + name, required=True, type=os.path.abspath)
     parser.add_argument("--only", choices=("cases", "random", "faults"))
     parser.add_argument("seeds", nargs="*", type=int, default=[1, 2, 3, 4])
