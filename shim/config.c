@@ -272,7 +272,8 @@ static bool set(const struct option *option, const char *text)
 /* Limits that the table only tells in words. */
 static bool in_range(void)
 {
-	return config.stack_depth >= 1 && config.stack_depth <= 64;
+	return config.stack_depth >= 1 && config.stack_depth <= 64 &&
+	       !(config.stage_from & CONFIG_PERCENT);
 }
 
 static void check_unknown(const char *entry)

@@ -36,6 +36,7 @@ struct config {
 	uint32_t relax;        /* enum config_relax */
 	uint32_t zero;         /* enum config_zero: what a recycled block of pinned memory holds */
 	uint64_t pool_limit;   /* bytes; or CONFIG_PERCENT and a number up to 100 */
+	uint64_t stage_from;   /* bytes */
 	uint64_t pool_age_ns;  /* 0: blocks do not grow old */
 	const char *out;       /* folder for record files; NULL: none */
 	bool attribute;        /* query candidates before calls that can block */
@@ -48,6 +49,7 @@ struct config {
 	const char *lttng;       /* file of the LTTng provider; NULL: no trace */
 	enum config_level level; /* what is traced */
 	uint64_t dump_over_ns;   /* see options.def; 0: never */
+	uint64_t dump_every_ns;  /* see options.def; 0: when asked for only */
 	/* No setting: of the variables that launchers of many processes set; -1: none has one. */
 	int32_t rank;
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Drain: calls of the driver that wait for the device in the middle of it, perhaps with locks held that submissions need (frees, the end of a
- * registration, unloading, limits). A large staged copy submits behind a gate that it opens itself: were it held up by such a lock, neither
+ * Drain: calls of the driver that wait for a stream or the device in the middle of it, perhaps with locks held that submissions of all threads need
+ * (frees, the end of a registration, copies of the driver's own, loading, limits). A large staged copy submits behind a gate that it opens itself: were it held up by such a lock, neither
  * would ever end. So the two keep out of each other's way (stage.h). Used by the wrappers of such calls, and by the rewrites where they
  * make one by themselves.
  */

@@ -345,9 +345,9 @@ def wrapper(export):
 
 
 def real_call(export):
-    """The call of the driver's function; one that drains the device keeps out of the way of staged copies (shim/rewrite/drain.h)."""
+    """The call of the driver's function; one that may wait in the middle of it keeps out of the way of staged copies (shim/rewrite/drain.h)."""
     call = f"real_({export.prototype.arguments()})"
-    drains = export.row.kind == "module" or (export.row.kind not in ("copy", "launch", "wait") and DRAINS.intersection(export.row.rules))
+    drains = export.row.kind == "module" or (export.row.kind not in ("launch", "wait") and DRAINS.intersection(export.row.rules))
     return f"DRAINING({call})" if drains else call
 
 
@@ -404,7 +404,9 @@ def main():
         sys.exit(f"wrappers: {error}")
     for export in exports:
         check_names(export)
-    DRAINS.update(rule.slug for rule in catalogue.rules if rule.wait_class == "implicit" and rule.scope in ("context", "device"))
+    # Such waits were seen to hold what submissions of all threads need (H200, tests/bench/gates: frees, copies, limits, loading); waits that the program asks
+    # for were not.
+    DRAINS.update(rule.slug for rule in catalogue.rules if rule.wait_class == "implicit" and rule.scope != "host")
     try:
         if arguments.driver_ops:
             write_driver_ops(arguments.driver_ops, names, prototypes)

@@ -76,7 +76,7 @@ def run_once(options, command, fix, **variables):
         environment = {name: value for name, value in os.environ.items()
                        if not name.startswith(("SLIPSTREAM_", "SIMCUDA_", "CUDA_"))}
         journal = os.path.join(folder, "journal.txt")
-        environment.update(LD_LIBRARY_PATH=options.simcuda, SIMCUDA_COSTS="none", **variables)
+        environment.update(LD_LIBRARY_PATH=options.simcuda, SIMCUDA_COSTS="none", SLIPSTREAM_STAGE_FROM="128K", **variables)
         if fix:
             environment.update(LD_PRELOAD=options.shim, SLIPSTREAM_MODE="fix", SLIPSTREAM_FIX=fix, SLIPSTREAM_OUT=folder)
         try:
@@ -151,8 +151,15 @@ CASES = {
 }
 
 
+# Its other thread makes copies of the driver's own, which keep out of the way of large staged ones, or these of theirs.
+MET = "a staged copy met a call that drains the device"
+
+
 def one_case(options, name, staged, reason):
     done = run(options, [options.cases, name])
+    if name.startswith("torn"):
+        staged = [wanted and wanted - done.reasons[MET] for wanted in staged]
+        expect(done.reasons[MET] <= 20, f"{done.reasons[MET]} staged copies met others")
     for way, wanted, found in zip(("to", "from"), staged, done.staged(name != "primary-memops")):
         expect(wanted in (None, found), f"{found} copies {way} the device were staged, not {wanted}: {dict(done.reasons)}")
     expect(not reason or done.reasons[reason], f"not among the reasons: {reason}: {dict(done.reasons)}")

@@ -85,6 +85,7 @@ static void test_defaults(void **state)
 	assert_int_equal(config.level, CONFIG_TRACE_WAITS);
 	assert_int_equal(config.zero, CONFIG_ZERO_OFF);
 	assert_true(config.pool_limit == (CONFIG_PERCENT | 6));
+	assert_true(config.stage_from == 4 << 20);
 	assert_true(config.pool_age_ns == UINT64_C(30000000000));
 	assert_int_equal(config.rank, -1);
 }

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "call.h"
+#include "config.h"
 #include "rewrite/staging.h"
 
 #define DEVICE 0x7f0000000000
@@ -20,6 +21,8 @@ size_t stage_chunk_bytes(void)
 {
 	return (size_t)2 << 20;
 }
+
+struct config config;
 
 static struct call to_device(uint64_t bytes)
 {
@@ -212,6 +215,13 @@ static void test_sizes(void **state)
 {
 	const uint64_t kib = 1024, mib = 1024 * kib;
 
+	config.stage_from = 4 * mib;
+	assert_false(staging_wins(true, false, false, true, 4 * mib - 1));
+	assert_true(staging_wins(true, false, false, true, 4 * mib));
+	assert_false(staging_wins(false, true, true, true, mib));
+	config.stage_from = 0;
+	assert_false(staging_wins(false, true, true, true, 0));
+	config.stage_from = 128 * kib;
 	/* to_device, async, busy, waits */
 	assert_false(staging_wins(true, false, false, true, 0));
 	assert_false(staging_wins(true, false, false, true, 64 * kib));
