@@ -19,6 +19,7 @@
  *
  * One word goes the other way: who wants the definitions of a trace repeated (shim/emit/trace.c) writes
  * the time into record_header.dump_wanted of a live file. dump_done not below it, later: they were.
+ * dump_ns tells whoever saved a snapshot whether it reaches back to them.
  *
  * All integers are host-endian (the file is read on the machine that wrote it, or one like it);
  * RECORD_HEADER says so by its magic. All times are CLOCK_MONOTONIC nanoseconds, all durations
@@ -93,6 +94,9 @@ struct record_header {
 	/* Writers of which no dump can be asked end here. Both are live. */
 	uint64_t dump_wanted; /* by the tools: when they asked last; the shim reads, never writes */
 	uint64_t dump_done;   /* what stood in dump_wanted when the last dump of a trace began */
+	/* Writers that do not say when they dumped end here. All are live, and of dumps that ended. */
+	uint64_t dump_ns[2];  /* when the last one began, and the one before; 0: there was none */
+	uint64_t dump_events; /* of the last one */
 };
 
 struct record_string {

@@ -8,14 +8,16 @@
  * emits it sends what is new; if another thread is at it, the event goes out at once and its
  * definitions a little later. A dump sends all of them again:
  *	- when an event is emitted and none was before, or a session has not recorded for a while
- *	- when one is emitted DUMP_EVERY_NS after the last dump: a second session that joins, and a
- *	  snapshot whose oldest events were overwritten, have them after that time. A long dump waits
- *	  longer for the next, so that dumps take at most one in DUMP_SHARE of the time
+ *	- when one is emitted SLIPSTREAM_DUMP_EVERY after the last dump: a second session that joins, and
+ *	  one that overwrites its oldest events, have them after that time. A long dump waits longer for
+ *	  the next, so that dumps take at most one in DUMP_SHARE of the time. Where definitions have
+ *	  buffers of their own there are none (0): they would overwrite those of an idle process
  *	- when one is emitted and record_header.dump_wanted holds another number than at the last dump:
  *	  somebody is about to take a snapshot. The word is looked at every LOOK_NS, so that it costs
  *	  the other events nothing. Anybody who may write to the file can change it all the time;
- *	  therefore no such dump comes sooner than ASKED_EVERY_NS after the last one, nor sooner than
- *	  DUMP_SHARE allows
+ *	  therefore no such dump comes sooner than ASKED_EVERY_NS after the last one. They have a budget
+ *	  of their own, whatever the others took: one in DUMP_SHARE of the time; of long dumps one a
+ *	  second, as long as that is no more than one in ASKED_SHARE
  *	- when a wait is emitted that blocked longer than SLIPSTREAM_DUMP_OVER: a tracer's trigger saves
  *	  a snapshot at this event, and asks nobody before. Not sooner than DUMP_EVERY_NS and DUMP_SHARE
  *	  allow after the last such dump, whatever others there were
@@ -30,7 +32,7 @@
  *		anyone); read by anyone who emits, relaxed: a stale value costs a look or a late definition
  * due_ns	as next_ns. Cleared before it: where the holder of the token overwrites the 0 in next_ns,
  *		the one in due_ns is found at the next look
- * answered, allowed_ns, over_allowed_ns	under the token
+ * answered, allowed_ns, over_allowed_ns, last	under the token
  * is_over	set by who emits such a wait, for itself or for who has the token; a request, no more
  * over_ns	written before trace_emitters
  * dump_wanted	written by other processes, any value at any time
@@ -51,8 +53,9 @@
 #include "emit/file.h"
 #include "emit/internal.h"
 
-#define DUMP_EVERY_NS  UINT64_C(1000000000)
+#define DUMP_EVERY_NS  UINT64_C(1000000000) /* the least between two of one reason that are long */
 #define DUMP_SHARE     200
+#define ASKED_SHARE    20
 #define ASKED_EVERY_NS UINT64_C(100000000)
 #define LOOK_NS        UINT64_C(1000000)
 #define AGAIN_MAX      64
@@ -87,6 +90,9 @@ static uint64_t over_ns = UINT64_MAX;
 static bool is_over;
 static uint64_t over_allowed_ns; /* when a call that blocked long may have the next dump */
 static uint64_t allowed_ns;      /* when the next one that is asked for may be made */
+static struct {
+	uint64_t began_ns, work_ns;
+} last; /* dump */
 int trace_recording;
 static uint32_t dumps, dump_events; /* under the token */
 static __thread bool has_token __attribute__((tls_model("initial-exec")));
@@ -220,7 +226,8 @@ static uint64_t wanted(void)
 
 static bool is_asked_for(uint64_t now_ns)
 {
-	return now_ns >= allowed_ns && wanted() != answered;
+	return now_ns >= allowed_ns && now_ns >= last.began_ns + ASKED_EVERY_NS &&
+	       wanted() != answered;
 }
 
 /* One that comes too early gets none later: the snapshot is taken by then. */
@@ -229,16 +236,41 @@ static bool has_blocked_long(uint64_t now_ns)
 	return __atomic_exchange_n(&is_over, false, __ATOMIC_RELAXED) && now_ns >= over_allowed_ns;
 }
 
+static uint64_t larger(uint64_t one, uint64_t other)
+{
+	return one > other ? one : other;
+}
+
+/* After one that was asked for: when the next such one may be made. */
+static uint64_t next_asked(void)
+{
+	uint64_t pause = last.work_ns * DUMP_SHARE;
+	uint64_t most = larger(DUMP_EVERY_NS, last.work_ns * ASKED_SHARE);
+
+	return last.began_ns + (pause < most ? pause : most);
+}
+
+/* For who is to tell what a snapshot holds. */
+static void publish_dump(uint64_t began, uint32_t events)
+{
+	struct record_header *header = file_base();
+
+	__atomic_store_n(&header->dump_ns[1], header->dump_ns[0], __ATOMIC_RELAXED);
+	__atomic_store_n(&header->dump_ns[0], began, __ATOMIC_RELAXED);
+	__atomic_store_n(&header->dump_events, events, __ATOMIC_RELAXED);
+	/* Pairs with nothing in this process: who reads that it is done, reads when. */
+	__atomic_store_n(&header->dump_done, answered, __ATOMIC_RELEASE);
+}
+
 /* Under the token. When the next one of the same reason may come. */
 static uint64_t dump(uint32_t reason)
 {
-	struct record_header *header = file_base();
 	uint64_t began = now(CLOCK_MONOTONIC);
 	/* Its work: where the processor was with others meanwhile, dumps are no less cheap. */
 	uint64_t work = now(CLOCK_THREAD_CPUTIME_ID);
 	struct trace_dump_begin begin = {.dump = ++dumps, .reason = reason};
 	struct trace_dump_end end = {.dump = dumps};
-	uint64_t took;
+	uint64_t took, due;
 
 	answered = wanted(); /* who asks from here on gets the next one */
 	/* First: whoever finds the session stopped from here on makes the next dump a first one. */
@@ -253,15 +285,16 @@ static uint64_t dump(uint32_t reason)
 	send_allocations();
 	end.events = dump_events;
 	trace_send(TRACE_DUMP_END, &end);
-	__atomic_store_n(&header->dump_done, answered, __ATOMIC_RELAXED);
-	took = (now(CLOCK_THREAD_CPUTIME_ID) - work) * DUMP_SHARE;
-	allowed_ns = began + (took > ASKED_EVERY_NS ? took : ASKED_EVERY_NS);
-	began += took > DUMP_EVERY_NS ? took : DUMP_EVERY_NS;
+	publish_dump(began, end.events);
+	took = now(CLOCK_THREAD_CPUTIME_ID) - work;
+	last.began_ns = began;
+	last.work_ns = took;
+	due = config.dump_every_ns ? began + larger(took * DUMP_SHARE, config.dump_every_ns)
+				   : UINT64_MAX;
 	/* Not over a zero: something did not fit meanwhile and wants the next dump at once. */
-	took = UINT64_MAX;
-	__atomic_compare_exchange_n(&due_ns, &took, began, false, __ATOMIC_RELAXED,
-				    __ATOMIC_RELAXED);
-	return began;
+	work = UINT64_MAX;
+	__atomic_compare_exchange_n(&due_ns, &work, due, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+	return began + larger(took * DUMP_SHARE, DUMP_EVERY_NS);
 }
 
 static bool take_token(void)
@@ -305,6 +338,7 @@ static void __attribute__((cold, noinline)) send_definitions(uint64_t now_ns)
 		dump(TRACE_DUMP_TIME);
 	} else if (is_asked_for(now_ns)) {
 		dump(TRACE_DUMP_ASKED);
+		allowed_ns = next_asked();
 	} else {
 		send_records(__atomic_load_n(&sent, __ATOMIC_RELAXED));
 		send_again();
@@ -530,7 +564,7 @@ void trace_forked(void)
 	__atomic_store_n(&sent, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&trace_recording, RECORDING_NOTHING, __ATOMIC_RELAXED);
 	__atomic_store_n(&any_again, false, __ATOMIC_RELAXED);
-	answered = allowed_ns = over_allowed_ns = 0;
+	answered = allowed_ns = over_allowed_ns = last.began_ns = 0;
 	for (i = 0; i < AGAIN_MAX; i++)
 		__atomic_store_n(&again[i], NO_RECORD, __ATOMIC_RELAXED);
 	dumps = 0;

@@ -179,6 +179,7 @@ static int begin(void **state)
 	config.lttng = libraries[0];
 	config.level = CONFIG_TRACE_FULL;
 	config.dump_over_ns = OVER_NS;
+	config.dump_every_ns = 1000000000;
 	if (fake) {
 		fake->process = 0;
 		fake->state = 1;
@@ -462,6 +463,66 @@ static void test_asked_all_the_time(void **state)
 	usleep(LIMIT_US);
 	assert_int_equal(ask_all_the_time(900000000), 1);
 	slow_ns = 0;
+}
+
+/* What others took does not count: one that takes 30 ms is made at the first asking, and then once a second. */
+static void test_asked_for_a_long_one(void **state)
+{
+	(void)state;
+	slow_ns = 10000000; /* three times */
+	wait_for(1, 1, 0);
+	assert_int_equal(count(TRACE_DUMP_BEGIN), 1);
+	usleep(LIMIT_US);
+	ask(5);
+	wait_for(1, 1, 0);
+	assert_int_equal(count(TRACE_DUMP_BEGIN), 2);
+	assert_int_equal(last(TRACE_DUMP_BEGIN)->dump_begin.reason, TRACE_DUMP_ASKED);
+	assert_true(done() == 5);
+	usleep(LIMIT_US);
+	ask(6);
+	wait_for(1, 1, 0);
+	assert_int_equal(count(TRACE_DUMP_BEGIN), 2);
+	usleep(1000000);
+	wait_for(1, 1, 0);
+	slow_ns = 0;
+	assert_int_equal(count(TRACE_DUMP_BEGIN), 3);
+	assert_true(done() == 6);
+}
+
+/* The file says when the last two began, and how many events the last one has. */
+static void test_dumps_are_in_the_file(void **state)
+{
+	const struct record_header *header = file_base();
+	uint64_t before = now_ns();
+
+	(void)state;
+	assert_true(header->dump_ns[0] == 0 && header->dump_ns[1] == 0);
+	wait_for(1, 1, 0);
+	assert_true(header->dump_ns[0] >= before && header->dump_ns[0] <= now_ns());
+	assert_true(header->dump_ns[1] == 0);
+	assert_int_equal(header->dump_events, last(TRACE_DUMP_END)->dump_end.events);
+	before = header->dump_ns[0];
+	usleep(LIMIT_US);
+	ask(5);
+	wait_for(1, 1, 0);
+	assert_true(header->dump_ns[1] == before && header->dump_ns[0] > before);
+}
+
+/* SLIPSTREAM_DUMP_EVERY=0: nothing is repeated unasked, and what is new is sent all the same. */
+static void test_not_unasked(void **state)
+{
+	(void)state;
+	config.dump_every_ns = 0;
+	wait_for(1, 1, 0);
+	usleep(1100000);
+	wait_for(1, 1, 0);
+	wait_for(2, 1, 0);
+	assert_int_equal(count(TRACE_DUMP_BEGIN), 1);
+	assert_int_equal(count(TRACE_DEF_CANDIDATE), 2);
+	ask(5);
+	usleep(LIMIT_US);
+	wait_for(1, 1, 0);
+	assert_int_equal(count(TRACE_DUMP_BEGIN), 2);
 }
 
 /* A call that blocked longer than SLIPSTREAM_DUMP_OVER comes behind a dump of its own, the first in a second. */
@@ -1059,6 +1120,9 @@ int main(int argc, char **argv)
 		cmocka_unit_test_setup(test_end_of_waits_alone_is_noticed, begin),
 		cmocka_unit_test_setup(test_asked, begin),
 		cmocka_unit_test_setup(test_asked_for_nothing, begin),
+		cmocka_unit_test_setup(test_asked_for_a_long_one, begin),
+		cmocka_unit_test_setup(test_dumps_are_in_the_file, begin),
+		cmocka_unit_test_setup(test_not_unasked, begin),
 		cmocka_unit_test_setup(test_blocked_long, begin),
 		cmocka_unit_test_setup(test_asked_all_the_time, begin),
 		cmocka_unit_test_setup(test_waits_alone, begin),
