@@ -285,6 +285,7 @@ static void sync_memops(char **arguments)
 		OK(cuMemcpyDtoH(pageable, block, bytes));
 		EXPECT(is_all(pageable, bytes, 102));
 		TELL("free", cuMemFree(block));
+		OK(cuCtxSynchronize()); /* then it can be used again */
 	}
 }
 

@@ -70,8 +70,10 @@ static void persistent(char **arguments)
 	OK(cuMemHostAlloc(&pinned, 4096, CU_MEMHOSTALLOC_DEVICEMAP));
 	word = pinned;
 	*word = 0;
-	for (unsigned int i = 0; i < 6; i++)
+	for (unsigned int i = 0; i < 6; i++) {
 		pair(working, slot, sizes[i % 3], i);
+		OK(cuCtxSynchronize());
+	}
 	/* The first copies of a process may take memory of their own. */
 	memset(pageable, 1, (size_t)32 << 20);
 	OK(cuMemcpyHtoDAsync(large, pageable, (size_t)32 << 20, working));

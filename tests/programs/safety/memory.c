@@ -81,7 +81,7 @@ static void exported(char **arguments)
 		spin(&world, stream, 2000000);
 		fill(&world, stream, before, 0xee, bytes, false);
 		OK(cuMemFree(before));
-		OK(cuStreamSynchronize(stream));
+		OK(cuCtxSynchronize());
 		block = device_block(bytes);
 		printf("# the same address: %d\n", block == before);
 		OK(cuMemsetD8(block, value, bytes));
