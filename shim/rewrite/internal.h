@@ -15,8 +15,6 @@ struct call;
 
 /* proof.c: makes ready what can be shown to be used by nobody, asking the driver where that helps. */
 void proof_advance(uint64_t context);
-/* The events of contexts that do not live are gone. */
-void proof_drop(bool (*lives)(uint64_t context));
 
 /* pinned.c: why the driver must free this live block in this call; NULL: it may be parked. Makes the wait of strict-free. `rewrite`: whose block. */
 const char *free_objection(struct call *call, const struct pool_block *block,

@@ -32,6 +32,8 @@ void pinned_drop(bool (*lives)(uint64_t context))
 {
 	struct pool_block *list = pool_drop(lives), *block;
 
+	/* State has not heard of an end that nobody saw. */
+	state_contexts_gone(lives);
 	for (block = list; block; block = block->next)
 		if (block->listed && pool_kind(block->flags) == POOL_PINNED)
 			state_pinned_ends(block->address);

@@ -100,6 +100,20 @@ static struct own_event *event_of(const struct state_stream *stream, uint64_t co
 	return NULL;
 }
 
+/* The event of a context that has ended, which took it along. No context gets its id, so until here it was never asked for again. */
+static struct own_event *event_of_the_dead(void)
+{
+	unsigned int i;
+
+	for (i = 0; i < EVENTS_MAX; i++) {
+		if (state_context_lives(events[i].context))
+			continue;
+		memset(&events[i], 0, sizeof(events[i]));
+		return &events[i];
+	}
+	return NULL;
+}
+
 static struct own_event *event_to_record(uint64_t context)
 {
 	struct own_event *own = event_of(NULL, context);
@@ -108,6 +122,8 @@ static struct own_event *event_to_record(uint64_t context)
 	if (own)
 		return own;
 	own = event_of(NULL, 0);
+	if (!own)
+		own = event_of_the_dead();
 	if (!own)
 		return NULL;
 	result = driver.cuEventCreate(&own->event, CU_EVENT_DISABLE_TIMING);
@@ -207,18 +223,5 @@ void proof_advance(uint64_t context)
 	if (!count || !state_asking_begin())
 		return;
 	release_proven();
-	state_asking_end();
-}
-
-void proof_drop(bool (*lives)(uint64_t context))
-{
-	unsigned int i;
-
-	/* A capture elsewhere: they are left, and never asked for again, since no context gets their id. */
-	if (!state_asking_begin())
-		return;
-	for (i = 0; i < EVENTS_MAX; i++)
-		if (events[i].context && !lives(events[i].context))
-			memset(&events[i], 0, sizeof(events[i]));
 	state_asking_end();
 }

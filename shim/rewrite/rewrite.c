@@ -50,7 +50,6 @@ bool rewrite_context_ending(struct call *call, CUresult *ret_result)
 {
 	/* State has let go of it already; its memory goes with it. Should it not end, what was held stays with the driver. */
 	pinned_drop(state_context_lives);
-	proof_drop(state_context_lives);
 	held_drop(state_context_lives);
 	stage_drop(state_context_lives);
 	counts_bytes();

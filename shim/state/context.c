@@ -282,6 +282,31 @@ bool state_context_lives(uint64_t id)
 	return false;
 }
 
+void state_contexts_gone(bool (*lives)(uint64_t id))
+{
+	struct state_context *context;
+
+	if (!lock_take(&state_lock))
+		return;
+	for (context = all; context; context = context->next)
+		if (key_of(context) && !lives(STATE_LOAD(&context->id)))
+			retire(context);
+	lock_give(&state_lock);
+}
+
+/* Whether it is the last one is known afterwards. Until then nothing is proven: its work may not have ended when it cannot be found any more. */
+void state_primary_releasing(struct call *call)
+{
+	if (begin_ending(call))
+		lock_give(&attribute_lock);
+}
+
+void state_primary_released(struct call *call, CUresult result)
+{
+	if (result != CUDA_SUCCESS)
+		proof_context_stays(call);
+}
+
 void context_clear(void)
 {
 	table_clear(&contexts);

@@ -64,6 +64,9 @@ void state_observed(const struct state_mark *mark);
 /* Is there a context of this id? */
 bool state_context_lives(uint64_t id);
 
+/* These have ended without a call that told of it, and their work with them. */
+void state_contexts_gone(bool (*lives)(uint64_t id));
+
 /*
  * A stream's handle for calls of this thread in its current context, whose id is given. NULL: it has none here (another thread's, another
  * context's, destroyed, unseen). Between begin and end no stream that was seen is destroyed, no context ends and no capture begins;

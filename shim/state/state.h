@@ -32,6 +32,9 @@ void state_context_created(struct call *call, CUcontext context);
 void state_context_flags(struct call *call, CUcontext context, unsigned int flags);
 void state_context_destroying(struct call *call, CUcontext context);
 void state_primary_resetting(struct call *call, CUdevice device);
+void state_primary_releasing(struct call *call);
+/* Result hook. */
+void state_primary_released(struct call *call, CUresult result);
 
 /* Streams. Handles 0, 1, 2 are never given to these. */
 void state_stream_created(struct call *call, CUstream stream, unsigned int flags);

@@ -171,6 +171,30 @@ static void asked(void)
 	EXPECT(again);
 }
 
+static void CUDA_CB hold(void *data)
+{
+	while (!*flag)
+		usleep(100);
+}
+
+/* Contexts take events of ours along, more than there is place for. */
+static void many_contexts(void)
+{
+	CUcontext one;
+	void *block;
+
+	for (int i = 0; i < 80; i++) {
+		OK(cuCtxCreate_v2(&one, 0, 0));
+		*flag = 0;
+		OK(cuLaunchHostFunc(new_stream(CU_STREAM_NON_BLOCKING), hold, NULL));
+		OK(cuMemHostAlloc(&block, BYTES, 0));
+		OK(cuMemFreeHost(block));
+		OK(cuMemHostAlloc(&block, BYTES, 0));
+		*flag = 1;
+		OK(cuCtxDestroy(one));
+	}
+}
+
 /* The stream is of another context than the one that is current when the pool wants to know of it. */
 static void elsewhere(bool on_legacy)
 {
@@ -1078,6 +1102,25 @@ static void register_at(void *address)
 	munmap(at, bytes);
 }
 
+/* Work that a context took along when it ended unseen is at work no more. */
+static void released_busy(void)
+{
+	unsigned char *block = allocate(1);
+	CUcontext again;
+
+	run_spin(new_stream(CU_STREAM_NON_BLOCKING), 1000000);
+	run_spin(NULL, 1000000);
+	OK(cuMemFreeHost(block));
+	OK(cuDevicePrimaryCtxRelease(0));
+	OK(cuDevicePrimaryCtxRetain(&again, 0));
+	OK(cuCtxSetCurrent(again));
+	for (int i = 0; i < 4; i++) {
+		block = allocate(2);
+		OK(cuMemFreeHost(block));
+		EXPECT(is_used_again(block));
+	}
+}
+
 /* The last release of a primary context ends it, and no call says so. Its memory is gone, held or not, and addresses are others'. */
 static void released(void)
 {
@@ -1109,6 +1152,7 @@ static const struct {
 	{"unseen-record", unseen_record},
 	{"unseen-function", unseen_function},
 	{"detached", detached},
+	{"many-contexts", many_contexts},
 	{"destroyed", destroyed},
 	{"other-thread", other_thread},
 	{"ended-thread", ended_thread},
@@ -1135,6 +1179,7 @@ static const struct {
 	{"twice", twice},
 	{"foreign-flags", foreign_flags},
 	{"released", released},
+	{"released-busy", released_busy},
 	{"zeroed", zeroed},
 	{"old", old},
 	{"mixed", mixed},

@@ -21,7 +21,7 @@ REWRITE, NOTE_REWRITE = 17, 11
 FIELDS = ("hits misses unproven parked waits_avoided waits_made real_frees purges events queries held_bytes peak_bytes live_bytes "
           "limit_bytes").split()
 CASES = ("in-flight asked other-context other-legacy destroyed other-thread ended-thread legacy full-queue capturing reset forked threads ends no-context "
-         "buffers relaxed many-streams broken unseen unseen-end unseen-record unseen-function detached released foreign-flags kept-elsewhere freed-elsewhere kept-by-the-dead launched-elsewhere twice "
+         "buffers relaxed many-streams broken unseen unseen-end unseen-record unseen-function detached released released-busy many-contexts foreign-flags kept-elsewhere freed-elsewhere kept-by-the-dead launched-elsewhere twice "
          "reset-elsewhere").split()
 # What the rewrite calls of the driver by itself, and answers that must not harm: out of memory, unknown.
 FAULTS = ("cuMemHostAlloc", "cuMemFreeHost", "cuEventCreate", "cuEventRecord", "cuEventQuery", "cuStreamQuery",
@@ -78,6 +78,8 @@ def cases(options):
                 expect(total["parked"] >= 200 and total["waits_avoided"] >= 200 and not total["real_frees"], f"counts {dict(total)}")
             elif name in ("unseen-record", "unseen-function"):
                 expect(reasons["off: calls may go past the rooms"] and not total["hits"], f"counts {dict(total)}, {dict(reasons)}")
+            elif name == "many-contexts":
+                expect(total["events"] == 80, f"counts {dict(total)}: events of contexts that have ended take place")
             elif name == "detached":
                 expect(reasons["off: work on streams that cannot be followed"] and not total["hits"], f"counts {dict(total)}, {dict(reasons)}")
             elif name == "unseen-end":
