@@ -28,6 +28,16 @@ void pool_start(enum pool_kind kind, uint64_t limit)
 	lock_give(&pool_lock);
 }
 
+/* Of blocks that share a unit of the driver as many must fit as without us: not three where the program's own sizes let four. */
+static uint64_t as_many_fit(uint64_t bytes, uint64_t size)
+{
+	uint64_t own = (bytes + DEVICE_STEP_MIN - 1) & ~(uint64_t)(DEVICE_STEP_MIN - 1);
+	uint64_t largest =
+		(DEVICE_STEP_MAX / (DEVICE_STEP_MAX / own)) & ~(uint64_t)(DEVICE_STEP_MIN - 1);
+
+	return size < largest ? size : largest;
+}
+
 uint64_t pool_size(enum pool_kind kind, uint64_t bytes)
 {
 	uint64_t step = POOL_SMALL_STEP, size;
@@ -40,6 +50,8 @@ uint64_t pool_size(enum pool_kind kind, uint64_t bytes)
 	if (kind != POOL_PINNED && step > DEVICE_STEP_MAX)
 		step = DEVICE_STEP_MAX;
 	size = (bytes + step - 1) & ~(step - 1);
+	if (kind == POOL_DEVICE && bytes && bytes <= DEVICE_STEP_MAX)
+		size = as_many_fit(bytes, size);
 	if (!bytes || size < bytes ||
 	    size > __atomic_load_n(&pool_sums[kind].limit, __ATOMIC_RELAXED))
 		return 0;

@@ -97,6 +97,9 @@ static void test_device_sizes(void **state)
 		assert_true(size - bytes < 2 << 20);
 		assert_int_equal(pool_size(POOL_DEVICE, size), size);
 	}
+	/* As many of them share a unit of the driver as without us. */
+	for (bytes = 512; bytes <= 2 << 20; bytes += 512)
+		assert_int_equal((2 << 20) / pool_size(POOL_DEVICE, bytes), (2 << 20) / bytes);
 	assert_int_equal(pool_size(POOL_DEVICE, 1), 512);
 	assert_int_equal(pool_size(POOL_DEVICE, (UINT64_C(1) << 30) + 1),
 			 (UINT64_C(1) << 30) + (2 << 20));
