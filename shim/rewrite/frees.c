@@ -154,8 +154,12 @@ bool rewrite_device_free(struct call *call, CUresult *ret_result, CUdeviceptr ad
 
 	if (!look(call, ret_result, address, &block, &done))
 		return false;
-	if (done)
+	if (done) {
+		/* There may be more wrong than that. The driver says so, asked with an address that it never gave. */
+		if (!call->context || state_objection())
+			*ret_result = DRAINING(driver.cuMemFree_v2((uintptr_t)&block));
 		return true;
+	}
 	why = must_really_free(call, &block);
 	/* Before it is parked: from then on others may take it. */
 	if (!why)

@@ -27,24 +27,52 @@
 
 #define FOREIGN_MEMORY (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING)
 
-/* A figure for the limit and for cuMemGetInfo; the driver's own is not known. */
-static uint64_t bytes_of(const CUDA_ARRAY3D_DESCRIPTOR *shape, unsigned int levels)
+/* Bits of an element in formats that have no channels of their own: cuda.h's numbers, since older ones lack some names. */
+static const struct {
+	uint16_t first, last;
+	uint8_t bits;
+} packed[] = {
+	{0x50, 0x50, 32}, {0x91, 0x92, 4},  {0x93, 0x96, 8},  {0x97, 0x98, 4},  {0x99, 0x9e, 8},
+	{0x9f, 0x9f, 24}, {0xa1, 0xa1, 24}, {0xa2, 0xa2, 16}, {0xa3, 0xa4, 32}, {0xa5, 0xa5, 16},
+	{0xa6, 0xa9, 32}, {0xb0, 0xb0, 12}, {0xb1, 0xb1, 64}, {0xb2, 0xb2, 24}, {0xb3, 0xb3, 48},
+	{0xb4, 0xb4, 24}, {0xb5, 0xb5, 48}, {0xc0, 0xc0, 8},  {0xc1, 0xc1, 16}, {0xc2, 0xc2, 32},
+	{0xc3, 0xc3, 16}, {0xc4, 0xc4, 32}, {0xc5, 0xc5, 64}, {0xc6, 0xc6, 8},  {0xc7, 0xc7, 16},
+	{0xc8, 0xc8, 32}, {0xc9, 0xc9, 16}, {0xca, 0xca, 32}, {0xcb, 0xcb, 64},
+};
+
+static uint64_t bits_of(const CUDA_ARRAY3D_DESCRIPTOR *shape)
 {
-	uint64_t bytes = shape->NumChannels ? shape->NumChannels : 1;
+	uint64_t channels = shape->NumChannels ? shape->NumChannels : 1;
 
 	switch (shape->Format) {
 	case CU_AD_FORMAT_UNSIGNED_INT8:
 	case CU_AD_FORMAT_SIGNED_INT8:
-		break;
+		return 8 * channels;
 	case CU_AD_FORMAT_UNSIGNED_INT16:
 	case CU_AD_FORMAT_SIGNED_INT16:
 	case CU_AD_FORMAT_HALF:
-		bytes *= 2;
-		break;
+		return 16 * channels;
+	case CU_AD_FORMAT_UNSIGNED_INT32:
+	case CU_AD_FORMAT_SIGNED_INT32:
+	case CU_AD_FORMAT_FLOAT:
+		return 32 * channels;
 	default:
-		bytes *= 4;
+		break;
 	}
-	bytes = (bytes * shape->Width + 511) & ~UINT64_C(511);
+	for (size_t i = 0; i < sizeof(packed) / sizeof(packed[0]); i++)
+		if ((uint32_t)shape->Format >= packed[i].first &&
+		    (uint32_t)shape->Format <= packed[i].last)
+			return packed[i].bits;
+	/* Rather less: cuMemGetInfo must not promise what is not there. */
+	return 8;
+}
+
+/* A figure for the limit and for cuMemGetInfo; the driver's own is not known. */
+static uint64_t bytes_of(const CUDA_ARRAY3D_DESCRIPTOR *shape, unsigned int levels)
+{
+	uint64_t bytes = (bits_of(shape) * shape->Width + 7) / 8;
+
+	bytes = (bytes + 511) & ~UINT64_C(511);
 	bytes *= (shape->Height ? shape->Height : 1) * (shape->Depth ? shape->Depth : 1);
 	return levels > 1 ? bytes + bytes / 3 : bytes;
 }

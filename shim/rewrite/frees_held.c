@@ -6,9 +6,15 @@
  * A slot of the table belongs to one context: `id` is claimed by a compare and swap from 0, then `device` and `handle` are stored, the
  * latter last (release); who reads a handle sees the rest. `bytes` is only ever added to and taken from, by anyone. held_drop() gives the
  * slot back when its context ends, in a call that the program must not overlap with others in that context.
+ *
+ * The driver is asked about other contexts by their handles between state_contexts_begin() and state_asking_end() only: none of them ends
+ * meanwhile, since another thread may end one at any time.
  */
+#include <time.h>
+
 #include "call.h"
 #include "catalogue/catalogue.h"
+#include "clock.h"
 #include "config.h"
 #include "driver/driver.h"
 #include "emit/emit.h"
@@ -35,6 +41,10 @@ static struct held {
 	int device;
 	uint32_t gone; /* found so; for good */
 } table[CONTEXTS];
+
+/* Threads that are giving blocks back; and when one had done so, clock ticks. */
+static uint32_t returning;
+static uint64_t returned;
 
 #define LOAD(pointer) __atomic_load_n(pointer, __ATOMIC_RELAXED)
 
@@ -118,7 +128,7 @@ void held_less(uint64_t context, uint64_t bytes)
 
 /*
  * A primary context may end without our seeing it: by its last release, or through a private table of the driver. Its handle stays, and
- * is asked for its id. Not where calls went past the rooms: then the handle may name nothing any more.
+ * is asked for its id. Not where calls went past the rooms: then the handle may name nothing any more. No context ends meanwhile.
  */
 enum place { THERE, GONE, UNKNOWN };
 
@@ -152,30 +162,37 @@ bool held_sweep(void)
 {
 	bool found = false;
 
+	if (!state_contexts_begin())
+		return false;
 	for (unsigned int i = 0; i < CONTEXTS; i++) {
 		if (!LOAD(&table[i].id) || place_of(&table[i]) != GONE)
 			continue;
 		__atomic_store_n(&table[i].gone, 1, __ATOMIC_RELAXED);
 		found = true;
 	}
-	if (!found)
-		return false;
-	pinned_drop(is_not_gone);
-	held_drop(is_not_gone);
-	return true;
+	if (found) {
+		pinned_drop(is_not_gone);
+		held_drop(is_not_gone);
+	}
+	state_asking_end();
+	return found;
 }
 
 uint64_t held_on_current_device(uint64_t current)
 {
 	uint64_t sum = 0;
 	CUdevice device;
+	bool others;
 
 	if (!driver.cuCtxGetDevice || driver.cuCtxGetDevice(&device) != CUDA_SUCCESS)
 		return 0;
+	others = state_contexts_begin();
 	for (unsigned int i = 0; i < CONTEXTS; i++)
 		if (LOAD(&table[i].bytes) && table[i].device == device &&
-		    (LOAD(&table[i].id) == current || place_of(&table[i]) == THERE))
+		    (LOAD(&table[i].id) == current || (others && place_of(&table[i]) == THERE)))
 			sum += LOAD(&table[i].bytes);
+	if (others)
+		state_asking_end();
 	return sum;
 }
 
@@ -190,13 +207,18 @@ bool held_arrays(void)
 uint32_t held_give_back(enum pool_kind kind, uint64_t context, uint64_t keep)
 {
 	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-	struct pool_block *list = pool_drain(kind, context, keep, true);
 	const struct pool_block *block;
+	struct pool_block *list;
 	uint32_t count = 0;
 	bool relaxed;
 
-	if (!list)
+	/* Before the blocks are out of the pool: wait_for_others(). */
+	__atomic_add_fetch(&returning, 1, __ATOMIC_SEQ_CST);
+	list = pool_drain(kind, context, keep, true);
+	if (!list) {
+		__atomic_sub_fetch(&returning, 1, __ATOMIC_SEQ_CST);
 		return 0;
+	}
 	/* A capture elsewhere, should one have begun, is not to notice. */
 	relaxed = driver.cuThreadExchangeStreamCaptureMode &&
 		  driver.cuThreadExchangeStreamCaptureMode(&mode) == CUDA_SUCCESS;
@@ -211,8 +233,25 @@ uint32_t held_give_back(enum pool_kind kind, uint64_t context, uint64_t keep)
 	}
 	if (relaxed)
 		driver.cuThreadExchangeStreamCaptureMode(&mode);
+	__atomic_store_n(&returned, clock_ticks(), __ATOMIC_SEQ_CST);
+	__atomic_sub_fetch(&returning, 1, __ATOMIC_SEQ_CST);
 	pool_spare(list);
 	return count;
+}
+
+/*
+ * What other threads are giving back was free for the program when its own frees returned: it must not be told that there is no memory
+ * meanwhile. True: some came back since the call began. The wait is theirs, for the device; this thread would have made it itself, had it
+ * come first.
+ */
+static bool wait_for_others(const struct call *call)
+{
+	const struct timespec pause = {.tv_nsec = 50000};
+
+	/* Not nanosleep(), which sets errno. */
+	while (__atomic_load_n(&returning, __ATOMIC_SEQ_CST))
+		clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
+	return __atomic_load_n(&returned, __ATOMIC_SEQ_CST) >= call->entered;
 }
 
 static uint32_t give_all_back(uint64_t context)
@@ -223,31 +262,48 @@ static uint32_t give_all_back(uint64_t context)
 /* The same of a context that is not current. */
 static uint32_t give_back_elsewhere(const struct held *held)
 {
-	CUcontext ours = (CUcontext)(uintptr_t)LOAD(&held->handle), popped;
+	uint64_t id = LOAD(&held->id);
+	CUcontext popped;
 	uint32_t freed;
+	bool pushed;
 
-	if (place_of(held) != THERE || !driver.cuCtxPushCurrent_v2 || !driver.cuCtxPopCurrent_v2 ||
-	    driver.cuCtxPushCurrent_v2(ours) != CUDA_SUCCESS)
+	if (!driver.cuCtxPushCurrent_v2 || !driver.cuCtxPopCurrent_v2 || !state_contexts_begin())
 		return 0;
-	freed = give_all_back(LOAD(&held->id));
+	pushed = place_of(held) == THERE &&
+		 driver.cuCtxPushCurrent_v2((CUcontext)(uintptr_t)LOAD(&held->handle)) ==
+			 CUDA_SUCCESS;
+	state_asking_end();
+	if (!pushed)
+		return 0;
+	/* Should another thread end it from here on, the driver refuses: it stays current here. */
+	freed = give_all_back(id);
 	driver.cuCtxPopCurrent_v2(&popped);
 	return freed;
+}
+
+/* Which device has no memory for the call: its stream's, or the current one's. */
+static bool device_of(const struct call *call, CUdevice *ret_device)
+{
+	*ret_device = state_context_device(call->context);
+	return *ret_device >= 0 ||
+	       (driver.cuCtxGetDevice && driver.cuCtxGetDevice(ret_device) == CUDA_SUCCESS);
 }
 
 bool rewrite_make_room(struct call *call)
 {
 	enum catalogue_kind kind = catalogue_rows[call->function].kind;
-	uint64_t current = state_context_id(call->context);
+	/* A stream's context need not be current. Without ids none but the call's own can be told. */
+	uint64_t current =
+		driver.cuCtxGetId ? state_current_context() : state_context_id(call->context);
 	uint32_t freed = 0;
-	bool everywhere;
+	bool everywhere, found;
 	CUdevice device = -1;
 
 	if (!(config.fix & CONFIG_FIX_FREES))
 		return false;
 	/* These say themselves which device they are about. */
 	everywhere = kind == CATALOGUE_KIND_CONTEXT || kind == CATALOGUE_KIND_VMM;
-	if (!everywhere &&
-	    (!driver.cuCtxGetDevice || driver.cuCtxGetDevice(&device) != CUDA_SUCCESS))
+	if (!everywhere && !device_of(call, &device))
 		return false;
 	for (unsigned int i = 0; i < CONTEXTS; i++) {
 		struct held *held = &table[i];
@@ -255,19 +311,23 @@ bool rewrite_make_room(struct call *call)
 		if (!LOAD(&held->bytes))
 			continue;
 		/* Acquire: pairs with the store in find_or_claim(). */
-		if (LOAD(&held->id) != current && !everywhere &&
+		if (!everywhere &&
 		    (!__atomic_load_n(&held->handle, __ATOMIC_ACQUIRE) || held->device != device))
 			continue;
 		freed += LOAD(&held->id) == current ? give_all_back(current)
 						    : give_back_elsewhere(held);
 	}
+	/* Of more contexts than the table has room for, this one at least. */
+	if (current && !find(current))
+		freed += give_all_back(current);
+	found = wait_for_others(call);
 	if (freed) {
 		COUNT_FREES(purges, 1);
 		counts_bytes();
 		events_real_free(call, CONFIG_FIX_FREES, "the driver had no memory", freed,
 				 call->bytes);
 	}
-	return freed > 0;
+	return freed || found;
 }
 
 void held_drop(bool (*lives)(uint64_t context))

@@ -94,6 +94,13 @@ static void see_attribute(CUpointer_attribute attribute, CUdeviceptr address)
 	rewrite_sync_memops(NULL, NULL, address);
 }
 
+bool rewrite_pointer_set(struct call *call, CUresult *ret_result, CUdeviceptr address,
+			 uint64_t sync_memops)
+{
+	return rewrite_device_query(call, ret_result, address) ||
+	       rewrite_sync_memops(call, ret_result, sync_memops);
+}
+
 bool rewrite_pointer_attribute(struct call *call, CUresult *ret_result, void *ret_value,
 			       CUpointer_attribute attribute, CUdeviceptr address)
 {

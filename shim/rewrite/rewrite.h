@@ -73,6 +73,9 @@ bool rewrite_array_create_mipmapped(struct call *call, CUresult *ret_result,
 bool rewrite_array_destroy(struct call *call, CUresult *ret_result, CUarray array);
 bool rewrite_array_destroy_mipmapped(struct call *call, CUresult *ret_result,
 				     CUmipmappedArray array);
+/* An attribute of an address is about to be set; `sync_memops`: as for rewrite_sync_memops(). */
+bool rewrite_pointer_set(struct call *call, CUresult *ret_result, CUdeviceptr address,
+			 uint64_t sync_memops);
 /* As rewrite_host_query(). */
 bool rewrite_device_query(struct call *call, CUresult *ret_result, CUdeviceptr address);
 /* The block is about to be reachable from outside (another process, a device of another kind): it is never used again. */

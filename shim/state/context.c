@@ -175,6 +175,11 @@ uint64_t state_context_id(const struct state_context *context)
 	return context ? STATE_LOAD(&context->id) : 0;
 }
 
+int state_context_device(const struct state_context *context)
+{
+	return context ? STATE_LOAD(&context->device) : -1;
+}
+
 /* As a new context is on the thread that made it. */
 static bool is_current_key(uint64_t key)
 {

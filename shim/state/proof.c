@@ -113,6 +113,18 @@ bool state_asking_begin(void)
 	return true;
 }
 
+bool state_contexts_begin(void)
+{
+	if (!lock_take(&attribute_lock))
+		return false;
+	/* Under the lock: who ends a context raises `endings` under it, before the driver ends it. */
+	if (state_is_doubted() || __atomic_load_n(&endings, __ATOMIC_ACQUIRE)) {
+		lock_give(&attribute_lock);
+		return false;
+	}
+	return true;
+}
+
 void state_asking_end(void)
 {
 	lock_give(&attribute_lock);

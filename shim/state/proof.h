@@ -73,6 +73,11 @@ void state_contexts_gone(bool (*lives)(uint64_t id));
  * false: this thread is inside already, or something captures.
  */
 bool state_asking_begin(void);
+/*
+ * The same for what is asked about contexts other than the current one, by their handles: also while something captures; false: a context
+ * is ending, nothing is known, or this thread is inside. Ends with state_asking_end().
+ */
+bool state_contexts_begin(void);
 void state_asking_end(void);
 CUstream state_handle(const struct state_stream *stream, uint64_t context);
 /* Newest number at this moment. */

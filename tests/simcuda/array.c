@@ -29,6 +29,7 @@ static size_t element_size(CUarray_format format)
 	switch (format) {
 	case CU_AD_FORMAT_UNSIGNED_INT8:
 	case CU_AD_FORMAT_SIGNED_INT8:
+	case 0xc2: /* CU_AD_FORMAT_UNORM_INT8X4, which older headers lack */
 		return 1;
 	case CU_AD_FORMAT_UNSIGNED_INT16:
 	case CU_AD_FORMAT_SIGNED_INT16:

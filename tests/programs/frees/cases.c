@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -368,6 +369,28 @@ static void released(void)
 	}
 }
 
+/* The same of pinned memory: the program may register what it has mapped there, and ask about it. */
+static void released_pinned(void)
+{
+	unsigned int type = 0;
+	CUcontext again;
+	void *pinned, *mapped;
+
+	OK(cuMemHostAlloc(&pinned, 1 << 20, 0));
+	OK(cuMemFreeHost(pinned));
+	OK(cuDevicePrimaryCtxRelease(0));
+	OK(cuDevicePrimaryCtxRetain(&again, 0));
+	OK(cuCtxSetCurrent(again));
+	mapped = mmap(pinned, 1 << 20, PROT_READ | PROT_WRITE,
+		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+	EXPECT(mapped == pinned); /* or nothing is tested */
+	OK(cuMemHostRegister(mapped, 1 << 20, 0));
+	EXPECT(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, (uintptr_t)mapped) ==
+		       CUDA_SUCCESS &&
+	       type == CU_MEMORYTYPE_HOST);
+	EXPECT(cuMemHostGetFlags(&type, mapped) == CUDA_SUCCESS);
+}
+
 static void forked(void)
 {
 	CUdeviceptr block = allocate(1), other;
@@ -631,6 +654,41 @@ static void many_contexts(void)
 	EXPECT(after == before);
 }
 
+static void *end_contexts(void *data)
+{
+	const bool *stop = data;
+	CUdeviceptr block;
+	CUcontext own;
+
+	while (!__atomic_load_n(stop, __ATOMIC_RELAXED)) {
+		OK(cuCtxCreate_v2(&own, 0, 0));
+		OK(cuMemAlloc(&block, 1 << 20));
+		OK(cuMemFree(block));
+		usleep(100); /* others may ask for it */
+		OK(cuCtxDestroy(own));
+	}
+	return NULL;
+}
+
+/* While contexts of other threads end: they are not asked for any more (run.py looks for that). */
+static void ended_meanwhile(void)
+{
+	size_t available, total;
+	CUdeviceptr block;
+	bool stop = false;
+	pthread_t thread;
+
+	pthread_create(&thread, NULL, end_contexts, &stop);
+	for (uint64_t began = now_ns(); now_ns() - began < 1000000000;) {
+		OK(cuMemAlloc(&block, BYTES));
+		OK(cuMemGetInfo(&available, &total));
+		OK(cuMemAlloc(&block, 2 * BYTES));
+		OK(cuMemFree(block));
+	}
+	__atomic_store_n(&stop, true, __ATOMIC_RELAXED);
+	pthread_join(thread, NULL);
+}
+
 static void exported(void)
 {
 	CUdeviceptr block = allocate(1);
@@ -763,6 +821,28 @@ static void arrays(void)
 	EXPECT(cuArrayDestroy(array) == CUDA_ERROR_INVALID_HANDLE);
 	OK(cuMemGetInfo(&after, &total));
 	EXPECT(after == before && during < before);
+}
+
+/* What is held of an array in a packed format counts as what it was. */
+static void array_format(void)
+{
+	CUDA_ARRAY3D_DESCRIPTOR shape = {.Width = 1 << 16,
+					 .Height = 16,
+					 .Format = (CUarray_format)0xc2, /* UNORM_INT8X4 */
+					 .NumChannels = 4};
+	CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
+	size_t before, after, total;
+	CUarray array;
+
+	OK(cuMemAlloc(&(CUdeviceptr){0}, 64 << 20));
+	OK(cuMemGetInfo(&before, &total));
+	OK(cuArray3DCreate(&array, &shape));
+	close_gate(stream);
+	OK(cuArrayDestroy(array));
+	OK(cuMemGetInfo(&after, &total));
+	EXPECT(after == before);
+	*flag = 1;
+	OK(cuStreamSynchronize(stream));
 }
 
 /* A wait for the context takes what is held with it. */
@@ -941,6 +1021,122 @@ static void full_capture(void)
 	pthread_join(thread, NULL);
 }
 
+/* A free of a freed block gets the driver's status, whatever else is wrong. */
+static void freed_statuses(void)
+{
+	CUdeviceptr block = allocate(1);
+	CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
+	unsigned int on = 1;
+	CUgraph made;
+
+	OK(cuMemFree(block));
+	EXPECT(cuPointerSetAttribute(&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, block) ==
+	       CUDA_ERROR_INVALID_VALUE);
+	OK(cuCtxSetCurrent(NULL));
+	EXPECT(cuMemFree(block) == CUDA_ERROR_INVALID_CONTEXT);
+	OK(cuCtxSetCurrent(context));
+	OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+	EXPECT(cuMemFree(block) == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+	EXPECT(cuStreamEndCapture(stream, &made) == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+	EXPECT(cuMemFree(block) == CUDA_ERROR_INVALID_VALUE);
+}
+
+static void *open_gate_later(void *data)
+{
+	usleep(200000);
+	*flag = 1;
+	return NULL;
+}
+
+static void *allocate_bytes(void *data)
+{
+	CUdeviceptr at;
+
+	OK(cuCtxSetCurrent(context));
+	pthread_barrier_wait(&barrier);
+	return (void *)(uintptr_t)cuMemAlloc(&at, *(const size_t *)data);
+}
+
+/* Two threads find no memory. What one of them gives back, and that takes as long as the device works, is there for the other, too. */
+static void full_twice(void)
+{
+	CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
+	size_t bytes[2] = {1200000, 1500000};
+	CUdeviceptr blocks[64];
+	pthread_t threads[3];
+	void *status;
+	int count;
+
+	for (count = 0; count < 64; count++)
+		if (cuMemAlloc(&blocks[count], 1 << 20) != CUDA_SUCCESS)
+			break;
+	close_gate(stream);
+	for (int i = 0; i < 3; i++)
+		OK(cuMemFree(blocks[--count]));
+	pthread_barrier_init(&barrier, NULL, 2);
+	for (int i = 0; i < 2; i++) {
+		pthread_create(&threads[i], NULL, allocate_bytes, &bytes[i]);
+		pthread_barrier_wait(&barrier);
+		usleep(50000);
+	}
+	pthread_create(&threads[2], NULL, open_gate_later, NULL);
+	for (int i = 0; i < 3; i++) {
+		pthread_join(threads[i], &status);
+		EXPECT(status == NULL);
+	}
+}
+
+/* The stream's context says which device has no memory, not the thread's current one. */
+static void full_stream(void)
+{
+	CUdeviceptr blocks[64], at;
+	CUcontext second, third;
+	CUstream stream;
+	int count;
+
+	OK(cuDevicePrimaryCtxRetain(&second, 1));
+	OK(cuCtxSetCurrent(second));
+	stream = new_stream(CU_STREAM_NON_BLOCKING);
+	OK(cuCtxCreate_v2(&third, 0, 1));
+	for (int way = 0; way < 2; way++) {
+		OK(cuCtxSetCurrent(third));
+		for (count = 0; count < 64; count++)
+			if (cuMemAlloc(&blocks[count], 1 << 20) != CUDA_SUCCESS)
+				break;
+		OK(cuMemFree(blocks[--count]));
+		OK(cuMemFree(blocks[--count]));
+		OK(cuCtxSetCurrent(way ? NULL : context));
+		OK(cuMemAllocAsync(&at, 1 << 20, stream));
+		OK(cuMemFreeAsync(at, stream));
+		OK(cuStreamSynchronize(stream));
+		OK(cuCtxSetCurrent(third));
+		while (count)
+			OK(cuMemFree(blocks[--count]));
+	}
+}
+
+/* More contexts at once than are kept apart: what the last one holds is found all the same. */
+static void full_contexts(void)
+{
+	CUdeviceptr blocks[64], at;
+	CUcontext others;
+	int count;
+
+	for (int i = 0; i < 80; i++) {
+		OK(cuCtxCreate_v2(&others, 0, 0));
+		OK(cuMemAlloc(&at, 512));
+		OK(cuMemFree(at));
+		OK(cuCtxPopCurrent(NULL));
+	}
+	OK(cuCtxSetCurrent(others));
+	for (count = 0; count < 64; count++)
+		if (cuMemAlloc(&blocks[count], 1 << 20) != CUDA_SUCCESS)
+			break;
+	OK(cuMemFree(blocks[--count]));
+	OK(cuMemFree(blocks[--count]));
+	OK(cuMemAlloc(&at, 1200000));
+}
+
 /* The device's memory is all held, by a context of the device and by another one; each allocation of any kind must find room. */
 static void full(void)
 {
@@ -1083,12 +1279,14 @@ static const struct {
 	{"buffers", buffers},
 	{"attributes", attributes},
 	{"info", info},
+	{"ended-meanwhile", ended_meanwhile},
 	{"exported", exported},
 	{"sync-memops", sync_memops},
 	{"sync-memops-context", sync_memops_context},
 	{"many-contexts", many_contexts},
 	{"arrays", arrays},
 	{"arrays-drained", arrays_drained},
+	{"array-format", array_format},
 	{"array-limit", array_limit},
 	{"exported-again", exported_again},
 	{"exported-range", exported_range},
@@ -1099,6 +1297,11 @@ static const struct {
 	{"full-capture", full_capture},
 	{"broken", broken},
 	{"full", full},
+	{"freed-statuses", freed_statuses},
+	{"full-twice", full_twice},
+	{"full-stream", full_stream},
+	{"full-contexts", full_contexts},
+	{"released-pinned", released_pinned},
 };
 
 int main(int argc, char **argv)
@@ -1114,7 +1317,7 @@ int main(int argc, char **argv)
 	OK(cuMemAllocManaged(&word, 4, CU_MEM_ATTACH_GLOBAL));
 	flag = (volatile uint32_t *)(uintptr_t)word;
 	if (strcmp(argv[1], "reset") != 0 && strcmp(argv[1], "info") != 0 &&
-	    strcmp(argv[1], "released") != 0)
+	    strncmp(argv[1], "released", 8) != 0)
 		OK(cuMemAlloc(&slot, 4 * BYTES));
 	filler = new_stream(CU_STREAM_NON_BLOCKING);
 	load();

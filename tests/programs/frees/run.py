@@ -21,8 +21,8 @@ import slip  # noqa: E402
 REWRITE, NOTE_REWRITE = 17, 11
 FIELDS = ("hits misses unproven parked waits_avoided waits_made real_frees purges events queries held_bytes peak_bytes live_bytes "
           "limit_bytes").split()
-CASES = ("in-flight kernel asked other-context destroyed graph capturing reset released forked threads ends no-context foreign wrong-frees free-async "
-         "buffers attributes info many-contexts exported exported-again exported-range sync-memops sync-memops-context others relaxed broken arrays arrays-drained").split()
+CASES = ("in-flight kernel asked other-context destroyed graph capturing reset released released-pinned freed-statuses forked threads ends no-context foreign wrong-frees free-async "
+         "buffers attributes info many-contexts exported exported-again exported-range sync-memops sync-memops-context others relaxed broken arrays arrays-drained array-format").split()
 # What the rewrite calls of the driver by itself, and answers that must not harm: out of memory, unknown.
 FAULTS = ("cuMemAlloc_v2", "cuMemFree_v2", "cuDeviceTotalMem_v2", "cuCtxGetDevice", "cuCtxGetCurrent", "cuEventCreate", "cuEventRecord",
           "cuEventQuery", "cuStreamQuery", "cuThreadExchangeStreamCaptureMode", "cuCtxGetId")
@@ -131,12 +131,24 @@ def cases(options):
                 calls = [line for line in stream if " cuCtxGetId " in line and " ctx=0 " not in line]
         expect(calls and all(" -> 0 " in line for line in calls), f"{[line for line in calls if ' -> 0 ' not in line][:3]} of {len(calls)}")
 
+    def ended_meanwhile():
+        """As above, where another thread destroys it."""
+        with tempfile.TemporaryDirectory() as folder:
+            journal = os.path.join(folder, "journal")
+            run(options, [options.cases, "ended-meanwhile"], SIMCUDA_JOURNAL=journal)
+            with open(journal, encoding="utf-8") as stream:
+                calls = [line for line in stream if " cuCtxGetId " in line and " ctx=0 " not in line]
+        expect(calls and all(" -> 0 " in line for line in calls), f"{[line for line in calls if ' -> 0 ' not in line][:3]} of {len(calls)}")
+
     def full():
         """Every allocation finds room, though all that is free is held."""
         _, total, _ = run(options, [options.cases, "full"], SIMCUDA_MEMORY=str(32 << 20))
         expect(total["purges"] >= 6, f"counts {dict(total)}")
         _, total, _ = run(options, [options.cases, "full-capture"], SIMCUDA_MEMORY=str(32 << 20))
         expect(total["purges"] == 1, f"counts {dict(total)}")
+        for name in ("full-twice", "full-stream", "full-contexts"):
+            _, total, _ = run(options, [options.cases, name], SIMCUDA_MEMORY=str(32 << 20))
+            expect(total["purges"] >= 1, f"{name}: counts {dict(total)}")
 
     def blocking():
         _, total, reasons = run(options, [options.cases, "others"], CUDA_LAUNCH_BLOCKING="1")
@@ -151,6 +163,7 @@ def cases(options):
     yield "limit", limit
     yield "array-limit", array_limit
     yield "asked-of-contexts", asked
+    yield "ended-meanwhile", ended_meanwhile
     yield "full", full
     yield "launch-blocking", blocking
     yield "switched-off", switched_off
