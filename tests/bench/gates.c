@@ -24,6 +24,7 @@
 
 #define HELD_UP_NS 500000000
 #define BYTES      (1 << 20)
+#define LARGE      (64 << 20)
 #define WAITERS    256
 
 #define CALLS(X)                                                                                   \
@@ -42,6 +43,12 @@
 	X(cuMemcpyHtoD_v2)                                                                         \
 	X(cuMemcpyHtoDAsync_v2)                                                                    \
 	X(cuMemcpyDtoHAsync_v2)                                                                    \
+	X(cuMemcpyDtoH_v2)                                                                         \
+	X(cuMemsetD8_v2)                                                                           \
+	X(cuArrayCreate_v2)                                                                        \
+	X(cuArrayDestroy)                                                                          \
+	X(cuModuleGetFunction)                                                                     \
+	X(cuLaunchKernel)                                                                          \
 	X(cuModuleLoadData)                                                                        \
 	X(cuModuleUnload)                                                                          \
 	X(cuStreamCreateWithPriority)                                                              \
@@ -63,7 +70,7 @@ static struct {
 
 static CUcontext context;
 static CUstream held, other; /* behind the gate; the one that opens it */
-static CUdeviceptr device;
+static CUdeviceptr device, large;
 static void *pinned;
 static volatile uint32_t *gate; /* pinned: opened by any number not below `number` */
 static uint32_t number;
@@ -212,6 +219,71 @@ static CUresult copy_sync(void)
 	return cuda.cuMemcpyHtoD_v2(device, memory, BYTES);
 }
 
+static CUarray array;
+
+static void prepare_array(void)
+{
+	const CUDA_ARRAY_DESCRIPTOR described = {
+		.Width = 1024, .Height = 1024, .Format = CU_AD_FORMAT_FLOAT, .NumChannels = 1};
+
+	DO(cuArrayCreate_v2(&array, &described));
+}
+
+static CUresult destroy_array(void)
+{
+	return cuda.cuArrayDestroy(array);
+}
+
+static void prepare_large(void)
+{
+	memory = aligned_alloc(4096, LARGE);
+	memset(memory, 1, LARGE);
+}
+
+static CUresult copy_large(void)
+{
+	return cuda.cuMemcpyHtoDAsync_v2(large, memory, LARGE, held);
+}
+
+static CUresult copy_back_sync(void)
+{
+	return cuda.cuMemcpyDtoH_v2(memory, device, BYTES);
+}
+
+static CUresult set_pinned(void)
+{
+	return cuda.cuMemsetD8_v2((CUdeviceptr)(uintptr_t)memory, 1, BYTES);
+}
+
+static CUfunction spin;
+
+static void prepare_launches(void)
+{
+	DO(cuModuleLoadData(&module, KERNELS_SPIN));
+	DO(cuModuleGetFunction(&spin, module, "spin"));
+}
+
+/* More than any queue holds. */
+static CUresult fill_queue(void)
+{
+	uint64_t nanoseconds = 1;
+	void *arguments[] = {&nanoseconds};
+	CUresult result = CUDA_SUCCESS;
+
+	for (int i = 0; i < 5000 && result == CUDA_SUCCESS; i++)
+		result = cuda.cuLaunchKernel(spin, 1, 1, 1, 1, 1, 1, 0, held, arguments, NULL);
+	return result;
+}
+
+static CUresult fill_queue_with_events(void)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	for (int i = 0; i < 5000 && result == CUDA_SUCCESS; i++)
+		result = cuda.cuEventRecord(behind, held);
+	return result;
+}
+
 static CUresult load_module(void)
 {
 	return cuda.cuModuleLoadData(&module, KERNELS_SPIN);
@@ -251,6 +323,12 @@ static const struct waiting_call {
 	{"cuMemcpyHtoDAsync", prepare_ordinary, copy_pageable},
 	{"cuMemcpyDtoHAsync", prepare_ordinary, copy_back},
 	{"cuMemcpyHtoD (legacy)", prepare_ordinary, copy_sync},
+	{"cuMemcpyHtoDAsync, 64 MiB", prepare_large, copy_large},
+	{"cuMemcpyDtoH (legacy)", prepare_ordinary, copy_back_sync},
+	{"cuMemsetD8, pinned", prepare_pinned, set_pinned},
+	{"cuArrayDestroy", prepare_array, destroy_array},
+	{"cuLaunchKernel, 5000", prepare_launches, fill_queue},
+	{"cuEventRecord, 5000", prepare_nothing, fill_queue_with_events},
 	{"cuModuleLoadData", prepare_nothing, load_module},
 	{"cuModuleUnload", prepare_module, unload_module},
 	{"cuStreamDestroy", prepare_stream, destroy_stream},
@@ -326,7 +404,7 @@ static void ask_about(const struct waiting_call *call)
 	pthread_join(caller, NULL);
 	__atomic_store_n(&over, 1, __ATOMIC_RELEASE);
 	pthread_join(watcher, NULL);
-	printf("  %-24s %s, status %d: %s%.1f us\n", call->name, waited ? "waits" : "does not wait",
+	printf("  %-26s %s, status %d: %s%.1f us\n", call->name, waited ? "waits" : "does not wait",
 	       (int)status, opened ? "HELD UP, " : "", (double)longest / 1000);
 	fflush(stdout);
 	DO(cuCtxSynchronize());
@@ -387,6 +465,7 @@ int main(void)
 	DO(cuStreamCreateWithPriority(&held, CU_STREAM_DEFAULT, least));
 	DO(cuStreamCreateWithPriority(&other, CU_STREAM_NON_BLOCKING, greatest));
 	DO(cuMemAlloc_v2(&device, BYTES));
+	DO(cuMemAlloc_v2(&large, LARGE));
 	DO(cuMemHostAlloc(&pinned, BYTES, CU_MEMHOSTALLOC_PORTABLE));
 	DO(cuMemHostAlloc((void **)(uintptr_t)&gate, 4096, CU_MEMHOSTALLOC_PORTABLE));
 	*gate = 0;
