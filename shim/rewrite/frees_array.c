@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Frees, arrays: an array that is destroyed while the device works is kept instead, since the driver's destroy is taken to wait as
- * cuMemFree does. Called by the generated wrappers. It is never used again: it goes to the driver where that has nothing to wait for (the
+ * Frees, arrays: an array that is destroyed while the device works is kept instead, since the driver's destroy waits as cuMemFree
+ * does (measured). Called by the generated wrappers. It is never used again: it goes to the driver where that has nothing to wait for (the
  * context is synchronized, or another array made or destroyed, and nothing is at work), or in a call that drains the device anyway: above
  * the limit, and where the driver has no memory. Its handle stands in the pool as an address would, in a kind of its own.
  *

@@ -762,6 +762,45 @@ static void others(void)
 	OK(cuMemFree(block));
 }
 
+static pthread_key_t late_key;
+static CUdeviceptr late_block;
+
+/* The second time around, when the library's own destructor has run: past the rooms. */
+static void ask_late(void *data)
+{
+	size_t available, total;
+
+	if (data == &late_key) {
+		pthread_setspecific(late_key, &late_block);
+		return;
+	}
+	OK(cuMemGetInfo(&available, &total));
+	OK(cuMemAlloc(&late_block, BYTES));
+}
+
+static void *end_late(void *data)
+{
+	OK(cuCtxSetCurrent(context));
+	pthread_setspecific(late_key, &late_key);
+	return NULL;
+}
+
+/* What is only asked for past the rooms is no reason to trust nothing any more. */
+static void asked_unseen(void)
+{
+	CUdeviceptr block = allocate(1);
+	pthread_t thread;
+
+	pthread_key_create(&late_key, ask_late);
+	pthread_create(&thread, NULL, end_late, NULL);
+	pthread_join(thread, NULL);
+	EXPECT(late_block != 0);
+	OK(cuMemFree(late_block));
+	EXPECT(cuMemFree(late_block) == CUDA_ERROR_INVALID_VALUE);
+	OK(cuMemFree(block));
+	EXPECT(is_used_again(block));
+}
+
 static CUarray new_array(unsigned char value)
 {
 	CUDA_ARRAY_DESCRIPTOR shape = {.Width = BYTES,
@@ -1221,6 +1260,7 @@ static void retry(const char *name)
 	CUarray array_made;
 	CUresult result = CUDA_ERROR_UNKNOWN;
 	size_t pitch;
+	int count;
 	uint64_t ns = 0;
 	void *parameters[] = {&ns};
 
@@ -1243,6 +1283,9 @@ static void retry(const char *name)
 	TRY(cuMemCreate, cuMemCreate(&physical, 2 << 20, &properties, 0));
 	TRY(cuModuleLoadData, cuModuleLoadData(&module, simcuda_ptx));
 	TRY(cuModuleGetFunction, cuModuleGetFunction(&function, module, "spin"));
+	TRY(cuOccupancyMaxActiveBlocksPerMultiprocessor,
+	    cuOccupancyMaxActiveBlocksPerMultiprocessor(&count, spin, 64, 0));
+	TRY(cuFuncGetAttribute, cuFuncGetAttribute(&count, CU_FUNC_ATTRIBUTE_NUM_REGS, spin));
 	TRY(cuStreamCreate, cuStreamCreate(&stream, 0));
 	TRY(cuStreamCreateWithPriority, cuStreamCreateWithPriority(&stream, 0, 0));
 	TRY(cuCtxCreate_v2, cuCtxCreate_v2(&second, 0, 0));
@@ -1287,6 +1330,7 @@ static const struct {
 	{"arrays", arrays},
 	{"arrays-drained", arrays_drained},
 	{"array-format", array_format},
+	{"asked-unseen", asked_unseen},
 	{"array-limit", array_limit},
 	{"exported-again", exported_again},
 	{"exported-range", exported_range},

@@ -22,7 +22,7 @@ REWRITE, NOTE_REWRITE = 17, 11
 FIELDS = ("hits misses unproven parked waits_avoided waits_made real_frees purges events queries held_bytes peak_bytes live_bytes "
           "limit_bytes").split()
 CASES = ("in-flight kernel asked other-context destroyed graph capturing reset released released-pinned freed-statuses forked threads ends no-context foreign wrong-frees free-async "
-         "buffers attributes info many-contexts exported exported-again exported-range sync-memops sync-memops-context others relaxed broken arrays arrays-drained array-format").split()
+         "buffers attributes info many-contexts exported exported-again exported-range sync-memops sync-memops-context others relaxed broken arrays arrays-drained array-format asked-unseen").split()
 # What the rewrite calls of the driver by itself, and answers that must not harm: out of memory, unknown.
 FAULTS = ("cuMemAlloc_v2", "cuMemFree_v2", "cuDeviceTotalMem_v2", "cuCtxGetDevice", "cuCtxGetCurrent", "cuEventCreate", "cuEventRecord",
           "cuEventQuery", "cuStreamQuery", "cuThreadExchangeStreamCaptureMode", "cuCtxGetId")
@@ -30,7 +30,7 @@ FAULTS = ("cuMemAlloc_v2", "cuMemFree_v2", "cuDeviceTotalMem_v2", "cuCtxGetDevic
 RETRIES = {
     "cuMemAlloc_v2": (4, 1), "cuMemAllocPitch_v2": (1, 1), "cuMemAllocManaged": (2, 1), "cuMemAllocAsync": (1, 1),
     "cuArrayCreate_v2": (1, 1), "cuArray3DCreate_v2": (1, 1), "cuMemCreate": (1, 2), "cuModuleLoadData": (2, 1),
-    "cuModuleGetFunction": (4, 1), "cuStreamCreate": (2, 1), "cuStreamCreateWithPriority": (1, 1), "cuCtxCreate_v2": (1, 2),
+    "cuModuleGetFunction": (4, 1), "cuOccupancyMaxActiveBlocksPerMultiprocessor": (1, 1), "cuFuncGetAttribute": (1, 1), "cuStreamCreate": (2, 1), "cuStreamCreateWithPriority": (1, 1), "cuCtxCreate_v2": (1, 2),
     "cuCtxSetLimit": (1, 1), "cuDevicePrimaryCtxRetain": (3, 2), "cuGraphInstantiateWithFlags": (2, 1), "cuGraphUpload": (1, 1),
     "cuLaunchKernel": (4, 0), "cuGraphLaunch": (1, 0),
 }
@@ -97,6 +97,8 @@ def cases(options):
                 expect(total["parked"] == 1 and total["real_frees"] == 2, told)
             elif name == "arrays-drained":
                 expect(total["parked"] == 1 and total["real_frees"] == 1 and not total["held_bytes"], told)
+            elif name == "asked-unseen":
+                expect(total["parked"] == 1 and total["hits"] == 1 and not [reason for reason in reasons if reason.startswith("off")], told)
             elif name == "others":
                 expect(not total["parked"] and not total["real_frees"] and not total["hits"], told)
             elif name == "foreign":
