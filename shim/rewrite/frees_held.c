@@ -33,6 +33,8 @@
 #define SHARE 8
 /* Arrays are not used again: less of them. */
 #define ARRAY_SHARE 32
+/* How long others are waited for: they wait for the device, which may wait for this thread. A choice. */
+#define PATIENCE_NS UINT64_C(10000000000)
 
 static struct held {
 	uint64_t id;     /* 0: not in use */
@@ -241,15 +243,16 @@ uint32_t held_give_back(enum pool_kind kind, uint64_t context, uint64_t keep)
 
 /*
  * What other threads are giving back was free for the program when its own frees returned: it must not be told that there is no memory
- * meanwhile. True: some came back since the call began. The wait is theirs, for the device; this thread would have made it itself, had it
- * come first.
+ * meanwhile. True: some came back since the call began.
  */
 static bool wait_for_others(const struct call *call)
 {
 	const struct timespec pause = {.tv_nsec = 50000};
+	uint64_t begun = clock_ticks();
 
 	/* Not nanosleep(), which sets errno. */
-	while (__atomic_load_n(&returning, __ATOMIC_SEQ_CST))
+	while (__atomic_load_n(&returning, __ATOMIC_SEQ_CST) &&
+	       clock_duration_ns(begun, clock_ticks()) < PATIENCE_NS)
 		clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
 	return __atomic_load_n(&returned, __ATOMIC_SEQ_CST) >= call->entered;
 }

@@ -5,6 +5,7 @@
 #include "rewrite/rewrite.h"
 
 #include "config.h"
+#include "driver/driver.h"
 #include "emit/emit.h"
 #include "rewrite/deny.h"
 #include "rewrite/frees.h"
@@ -28,6 +29,9 @@ void rewrite_start(void)
 	why = policy_objection(reason);
 	if (!why)
 		why = deny_start();
+	/* A primary context that ends unseen comes back under its handle: what is held of it would be given out. */
+	if (!why && !driver.cuCtxGetId)
+		why = "off: this driver has no ids of contexts";
 	if (why) {
 		emit_note(NOTE_REWRITE, why);
 		return;

@@ -156,6 +156,18 @@ def cases(options):
         _, total, reasons = run(options, [options.cases, "others"], CUDA_LAUNCH_BLOCKING="1")
         expect(not total["misses"] and reasons["off: CUDA_LAUNCH_BLOCKING is set"] == 1, f"{dict(total)} {dict(reasons)}")
 
+    def no_ids():
+        """A driver before 12.0 cannot tell a primary context from the one that was there before: nothing is kept."""
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(options.simcuda, "libcuda.so.1"), "rb") as stream:
+                driver = stream.read()
+            with open(os.path.join(folder, "libcuda.so.1"), "wb") as stream:
+                stream.write(driver.replace(b"\0cuCtxGetId\0", b"\0cuCtxGotId\0"))
+            old = argparse.Namespace(**{**vars(options), "simcuda": folder})
+            for name in ("released", "released-pinned"):
+                _, total, reasons = run(old, [options.cases, name], "pinned,frees")
+                expect(not total["parked"] and reasons["off: this driver has no ids of contexts"] == 1, f"{dict(total)} {dict(reasons)}")
+
     def switched_off():
         """The driver frees, and waits."""
         _, total, _ = run(options, [options.cases, "strict"], fix="pinned")
@@ -169,6 +181,7 @@ def cases(options):
     yield "full", full
     yield "launch-blocking", blocking
     yield "switched-off", switched_off
+    yield "no-ids", no_ids
 
 
 def faults(options):
