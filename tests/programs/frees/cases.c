@@ -801,6 +801,25 @@ static void asked_unseen(void)
 	EXPECT(is_used_again(block));
 }
 
+static CUarray new_array(unsigned char value);
+
+/* When the rewrite is off for good, what it holds goes with the next free, which the driver makes. */
+static void doubted(void)
+{
+	CUdeviceptr blocks[4];
+	CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
+
+	for (int i = 0; i < 4; i++)
+		blocks[i] = allocate(1);
+	run_spin(stream, 1000000);
+	OK(cuArrayDestroy(new_array(1)));
+	for (int i = 0; i < 3; i++)
+		OK(cuMemFree(blocks[i]));
+	EXPECT(cuCtxDetach(NULL) != CUDA_SUCCESS);
+	OK(cuMemFree(blocks[3]));
+	EXPECT(cuMemFree(blocks[0]) == CUDA_ERROR_INVALID_VALUE);
+}
+
 static CUarray new_array(unsigned char value)
 {
 	CUDA_ARRAY_DESCRIPTOR shape = {.Width = BYTES,
@@ -1330,6 +1349,7 @@ static const struct {
 	{"arrays", arrays},
 	{"arrays-drained", arrays_drained},
 	{"array-format", array_format},
+	{"doubted", doubted},
 	{"asked-unseen", asked_unseen},
 	{"array-limit", array_limit},
 	{"exported-again", exported_again},
