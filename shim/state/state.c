@@ -236,6 +236,17 @@ static void observe_copy(struct call *call)
 		order_complete(call->stream, call->entry_number);
 }
 
+/*
+ * What failed had an effect, perhaps: a graph or a batch may be half submitted. For the proofs (proof.h) it counts as an operation; a wait tells
+ * of its end in any case. A kernel is there or not.
+ */
+static void number_half_done(const struct call *call)
+{
+	if (config.mode == CONFIG_FIX && call->operation && call->operation != OPERATION_KERNEL &&
+	    call->stream && !(call->flags & CALL_CAPTURED))
+		(void)order_number(call->stream, (uint64_t)call->operation << 32 | call->name);
+}
+
 void state_after(struct call *call, CUresult result)
 {
 	const struct catalogue_row *row = &catalogue_rows[call->function];
@@ -248,6 +259,7 @@ void state_after(struct call *call, CUresult result)
 		if (call->operation || row->kind == CATALOGUE_KIND_WAIT ||
 		    row->kind == CATALOGUE_KIND_QUERY)
 			state_failed(result);
+		number_half_done(call);
 		return;
 	}
 	if (!call->operation)

@@ -240,6 +240,23 @@ static void test_failures(void **state)
 	}
 }
 
+/* What found no memory, a graph or a batch, may be half submitted; a kernel is there or not. */
+static void test_half_done(void **state)
+{
+	fails(FUNCTION_cuLaunchKernel, A, CUDA_ERROR_OUT_OF_MEMORY);
+	assert_true(state_is_idle());
+	fails(FUNCTION_cuMemcpyHtoDAsync_v2, A, CUDA_ERROR_OUT_OF_MEMORY);
+	assert_null(state_objection());
+	assert_false(state_is_idle());
+	assert_false(state_is_idle_at_a_glance());
+	world_synchronize(A);
+	assert_true(state_is_idle());
+	config.mode = CONFIG_OBSERVE;
+	fails(FUNCTION_cuMemcpyHtoDAsync_v2, A, CUDA_ERROR_OUT_OF_MEMORY);
+	config.mode = CONFIG_FIX;
+	assert_true(state_is_idle());
+}
+
 static void test_unknown_stream(void **state)
 {
 	world_context = 0;
@@ -299,6 +316,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_did_not_end, begin, end),
 		cmocka_unit_test_setup_teardown(test_nothing_ends, begin, end),
 		cmocka_unit_test_setup_teardown(test_captures, begin, end),
+		cmocka_unit_test_setup_teardown(test_half_done, begin, end),
 		cmocka_unit_test_setup_teardown(test_failures, begin, end),
 		cmocka_unit_test_setup_teardown(test_unknown_stream, begin, end),
 		cmocka_unit_test_setup_teardown(test_unseen, begin, end),
