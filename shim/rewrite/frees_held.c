@@ -10,7 +10,10 @@
  * The driver is asked about other contexts by their handles between state_contexts_begin() and state_asking_end() only: none of them ends
  * meanwhile, since another thread may end one at any time.
  */
+#include <errno.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "call.h"
 #include "catalogue/catalogue.h"
@@ -227,11 +230,12 @@ uint32_t held_give_back(enum pool_kind kind, uint64_t context, uint64_t keep)
 	for (block = list; block; block = block->next) {
 		count++;
 		COUNT_FREES(real_frees, 1);
-		held_less(context, block->size);
 		if (DRAINING(kind == POOL_ARRAY
 				     ? array_destroy(block)
 				     : driver.cuMemFree_v2(block->address)) != CUDA_SUCCESS)
 			emit_note(NOTE_REWRITE, "the driver did not take a block back");
+		/* Now, since the driver may have waited for long: meanwhile it was free for the program. */
+		held_less(context, block->size);
 	}
 	if (relaxed)
 		driver.cuThreadExchangeStreamCaptureMode(&mode);
@@ -249,11 +253,13 @@ static bool wait_for_others(const struct call *call)
 {
 	const struct timespec pause = {.tv_nsec = 50000};
 	uint64_t begun = clock_ticks();
+	int saved = errno;
 
-	/* Not nanosleep(), which sets errno. */
+	/* By the kernel: in nanosleep() a thread can be cancelled. */
 	while (__atomic_load_n(&returning, __ATOMIC_SEQ_CST) &&
 	       clock_duration_ns(begun, clock_ticks()) < PATIENCE_NS)
-		clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
+		syscall(SYS_nanosleep, &pause, NULL);
+	errno = saved;
 	return __atomic_load_n(&returned, __ATOMIC_SEQ_CST) >= call->entered;
 }
 

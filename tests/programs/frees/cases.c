@@ -1147,6 +1147,30 @@ static void full_twice(void)
 	}
 }
 
+/* What is being given back, which takes as long as the device works, is free all the while. */
+static void full_info(void)
+{
+	CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
+	size_t bytes = 27 << 20, before, during, total;
+	CUdeviceptr block;
+	pthread_t thread;
+	void *status;
+
+	OK(cuMemAlloc(&block, 4 << 20));
+	close_gate(stream);
+	OK(cuMemFree(block));
+	OK(cuMemGetInfo(&before, &total));
+	pthread_barrier_init(&barrier, NULL, 2);
+	pthread_create(&thread, NULL, allocate_bytes, &bytes);
+	pthread_barrier_wait(&barrier);
+	usleep(100000);
+	OK(cuMemGetInfo(&during, &total));
+	EXPECT(during == before);
+	*flag = 1;
+	pthread_join(thread, &status);
+	EXPECT(status == NULL);
+}
+
 /* The stream's context says which device has no memory, not the thread's current one. */
 static void full_stream(void)
 {
@@ -1367,6 +1391,7 @@ static const struct {
 	{"freed-statuses", freed_statuses},
 	{"full-twice", full_twice},
 	{"full-stream", full_stream},
+	{"full-info", full_info},
 	{"full-contexts", full_contexts},
 	{"released-pinned", released_pinned},
 };

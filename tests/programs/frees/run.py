@@ -150,7 +150,7 @@ def cases(options):
         expect(total["purges"] >= 6, f"counts {dict(total)}")
         _, total, _ = run(options, [options.cases, "full-capture"], SIMCUDA_MEMORY=str(32 << 20))
         expect(total["purges"] == 1, f"counts {dict(total)}")
-        for name in ("full-twice", "full-stream", "full-contexts"):
+        for name in ("full-twice", "full-stream", "full-contexts", "full-info"):
             _, total, _ = run(options, [options.cases, name], SIMCUDA_MEMORY=str(32 << 20))
             expect(total["purges"] >= 1, f"{name}: counts {dict(total)}")
 
