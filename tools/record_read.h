@@ -26,9 +26,25 @@ struct record_list {
 	size_t count, capacity;
 };
 
+/* What a trace has of the life of a process. Times as in the header. */
+struct record_span {
+	bool is_known;        /* it is of a trace, and the rest is filled */
+	bool is_start_known;  /* else nobody said when the process started */
+	bool is_late;         /* it began when the process had waited before */
+	bool is_overwritten;  /* what was before it was overwritten */
+	bool is_snapshot;     /* it ends at the latest when that was saved */
+	bool is_saved;        /* so it does: the process ran on */
+	bool has_definitions; /* the last ones are whole: counts, names and candidates are known */
+	uint64_t begin_ns, end_ns;
+	uint64_t
+		whole_ns; /* from here on it has everything; before, what some processors' buffers kept */
+	uint64_t gap_ns; /* nothing was recorded for that long in between */
+};
+
 struct record_file {
 	char *path;
 	const char *host; /* of a process of a trace; NULL: a file of this machine. Not owned */
+	struct record_span span;
 	uint8_t *bytes;
 	size_t size;
 	const struct record_header *header;

@@ -65,6 +65,7 @@ struct report_waited {    /* the same by what was waited for */
 	uint32_t pid;     /* stream numbers count per process */
 	uint64_t context, stream;
 	uint32_t stream_kind, operation, certain;
+	bool is_unknown;  /* all of that: its definition is missing */
 	const char *name; /* NULL unknown */
 	uint64_t count, blocked_ns;
 };
@@ -73,6 +74,8 @@ struct report_named { /* a name and a figure: regions, bases, functions, notes *
 	const char *name;
 	uint64_t count, blocked_ns;
 };
+
+#define REPORT_CLASS_UNKNOWN 0 /* beside enum wait_class: a wait whose rule is not known */
 
 struct report_list {
 	void **items;
@@ -92,7 +95,7 @@ struct report_sync {
 
 struct report_process {
 	const struct record_file *file;
-	const char *state; /* exited, running, gone */
+	const char *state; /* exited, running, gone, running when saved, silent when saved */
 	uint64_t end_ns;   /* known or estimated, never before start */
 	bool end_known;
 	uint64_t calls, unwrapped; /* unwrapped ones are among the calls */
@@ -128,6 +131,7 @@ struct report {
 	uint64_t own_cost_ns; /* the part of it that is the calls' own work */
 	uint64_t allowed_ns;  /* implicit, inside them */
 	uint64_t explicit_ns;
+	uint64_t unknown_ns, unknown_count; /* of unknown class; in none of the others */
 	struct report_trace *trace; /* what only a trace has (report_trace.h); NULL: record files */
 	struct symbolizer *symbolizer; /* NULL until the first frame is asked for */
 };

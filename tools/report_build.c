@@ -76,8 +76,17 @@ static const char *known(const char *text)
 	return text ? text : "unknown";
 }
 
-/* The line that a wait record belongs to. A rule of unknown class is shown among the implicit ones,
- * where it is seen. */
+/* A rule of a class nobody knows is shown among the implicit ones, where it is seen; without a rule
+ * nobody can say. */
+static uint32_t class_of(const struct record_rule *rule)
+{
+	if (!rule)
+		return REPORT_CLASS_UNKNOWN;
+	return rule->class >= WAIT_EXPLICIT && rule->class <= WAIT_DEVICE ? rule->class
+									  : WAIT_IMPLICIT;
+}
+
+/* The line that a wait record belongs to. */
 static struct report_sync sync_key(const struct record_file *file, const struct record_wait *wait)
 {
 	const struct record_function *function =
@@ -88,9 +97,7 @@ static struct report_sync sync_key(const struct record_file *file, const struct 
 		.function = known(function ? record_string_text(file, function->name) : NULL),
 		.rule = known(rule ? record_string_text(file, rule->slug) : NULL),
 		.cause = known(rule ? record_string_text(file, rule->cause) : NULL),
-		.class = rule && rule->class >= WAIT_EXPLICIT && rule->class <= WAIT_DEVICE
-				 ? rule->class
-				 : WAIT_IMPLICIT,
+		.class = class_of(rule),
 		.allowed = wait->allowed,
 	};
 }
@@ -135,6 +142,9 @@ static void add_wait(struct report *report, struct report_process *process,
 			sum_add(&report->own_cost_ns, wait->blocked_ns);
 	} else if (key.class == WAIT_EXPLICIT) {
 		sum_add(&report->explicit_ns, wait->blocked_ns);
+	} else if (key.class == REPORT_CLASS_UNKNOWN) {
+		sum_add(&report->unknown_ns, wait->blocked_ns);
+		sum_add(&report->unknown_count, wait->count);
 	}
 
 	use = report_list_find_or_add(
@@ -174,23 +184,24 @@ static void add_waited_for(struct report *report, const struct record_file *file
 	struct report_sync *sync, line;
 	void **node;
 
-	if (!wait || !wait->count || !candidate || !record->count)
+	if (!wait || !wait->count || !record->count)
 		return;
 	line = sync_key(file, wait);
 	node = tfind(&line, &report->syncs.tree, report_sync_identity);
 	if (!node)
 		return;
 	sync = *node;
-	key = (struct report_waited){
-		.host = file->host,
-		.pid = file->header->pid,
-		.context = candidate->context,
-		.stream = candidate->stream,
-		.stream_kind = candidate->stream_kind,
-		.operation = candidate->operation,
-		.certain = !!candidate->certain,
-		.name = record_string_text(file, candidate->name),
-	};
+	key = (struct report_waited){.host = file->host, .pid = file->header->pid};
+	if (candidate) {
+		key.context = candidate->context;
+		key.stream = candidate->stream;
+		key.stream_kind = candidate->stream_kind;
+		key.operation = candidate->operation;
+		key.certain = !!candidate->certain;
+		key.name = record_string_text(file, candidate->name);
+	} else {
+		key.is_unknown = true;
+	}
 	waited = report_list_find_or_add(&sync->waited, &key, sizeof(key), report_waited_identity);
 	sum_add(&waited->count, record->count);
 	sum_add(&waited->blocked_ns, record->blocked_ns);
@@ -206,12 +217,14 @@ static void add_process(struct report *report, struct report_process *process, u
 	process->end_known = header->end_ns >= header->start_ns;
 	if (header->state == RECORD_STATE_EXITED) {
 		process->state = "exited";
+	} else if (file->span.is_saved) {
+		process->state = "running when saved";
 	} else if (header->pid != ended_pid &&
 		   process_runs(header->pid, header->start_ns, now_ns)) {
 		process->state = "running";
 		process->end_ns = now_ns;
 	} else {
-		process->state = "gone";
+		process->state = file->span.is_snapshot ? "silent when saved" : "gone";
 	}
 	if (!process->end_known && header->pid == ended_pid && now_ns >= header->start_ns) {
 		process->end_ns = now_ns;
@@ -226,6 +239,8 @@ static void add_process(struct report *report, struct report_process *process, u
 		if (!process->end_known)
 			raise_to(&process->end_ns, wait->last_ns); /* at least until then */
 	}
+	if (file->span.is_known && !process->end_known) /* the trace says nothing of what follows */
+		process->end_ns = file->span.end_ns;
 	raise_to(&process->end_ns, header->start_ns);
 	for (size_t i = 0; i < file->waited_for.count; i++)
 		add_waited_for(report, file, (const void *)file->waited_for.records[i]);
@@ -246,21 +261,31 @@ static void add_process(struct report *report, struct report_process *process, u
 }
 
 /* Wall: from the first start to the last end of the processes that called the driver (of all, if
- * none did). */
+ * none did); of a trace, the part of it that was recorded. 0: not known. */
 static uint64_t wall_of(const struct report *report)
 {
-	uint64_t start = UINT64_MAX, end = 0;
-
+	uint64_t start = UINT64_MAX, end = 0, gap = UINT64_MAX;
 	for (size_t i = 0; i < report->process_count; i++) {
 		const struct report_process *process = &report->processes[i];
 
+		const struct record_span *span = &process->file->span;
+		uint64_t begin = process->file->header->start_ns;
+
 		if (report->calls && !process->calls)
 			continue;
-		if (process->file->header->start_ns < start)
-			start = process->file->header->start_ns;
+		if (span->is_known && !span->is_start_known)
+			continue;
+		if (span->is_known)
+			begin = span->begin_ns;
+		if (begin < start)
+			start = begin;
+		if (span->gap_ns < gap)
+			gap = span->gap_ns;
 		raise_to(&end, process->end_ns);
 	}
-	return end > start ? end - start : 0;
+	if (end <= start)
+		return 0;
+	return gap < end - start ? end - start - gap : end - start;
 }
 
 /* ---- interface ---- */

@@ -415,7 +415,7 @@ static json_t *processes_json(const struct report *report)
 		const struct report_process *process = &report->processes[i];
 		const struct record_file *file = process->file;
 		const struct record_header *header = file->header;
-		json_t *item = new_object();
+		json_t *item = new_object(), *recorded;
 
 		if (file->host) {
 			set(item, "host", string(*file->host ? file->host : NULL));
@@ -428,7 +428,12 @@ static json_t *processes_json(const struct report *report)
 		set(item, "command", string(record_string_text(file, header->command)));
 		set(item, "state", string(process->state));
 		set(item, "forked", boolean(header->forked));
-		set(item, "start_ns", integer(header->start_ns));
+		set(item, "start_ns",
+		    file->span.is_known && !file->span.is_start_known ? json_null()
+								      : integer(header->start_ns));
+		recorded = report_trace_span_json(process);
+		if (recorded)
+			set(item, "recorded", recorded);
 		set(item, "end_ns", process->end_known ? integer(process->end_ns) : json_null());
 		set(item, "calls", integer(process->calls));
 		set(item, "unwrapped_calls", integer(process->unwrapped));
@@ -469,17 +474,27 @@ static json_t *config_json(const struct report *report)
 	return config;
 }
 
+static bool has_unknown_start(const struct report *report)
+{
+	for (size_t i = 0; i < report->file_count; i++)
+		if (report->files[i]->span.is_known && !report->files[i]->span.is_start_known)
+			return true;
+	return false;
+}
+
 json_t *report_json(struct report *report)
 {
 	json_t *object = new_object();
 	json_t *rewrites;
 
 	set(object, "version", string(SLIPSTREAM_VERSION));
-	set(object, "wall_ns", integer(report->wall_ns));
+	set(object, "wall_ns",
+	    report->wall_ns || !has_unknown_start(report) ? integer(report->wall_ns) : json_null());
 	set(object, "implicit_blocked_ns", integer(report->implicit_ns));
 	set(object, "own_cost_ns", integer(report->own_cost_ns));
 	set(object, "allowed_blocked_ns", integer(report->allowed_ns));
 	set(object, "explicit_blocked_ns", integer(report->explicit_ns));
+	set(object, "unknown_blocked_ns", integer(report->unknown_ns));
 	set(object, "calls", calls_json(report));
 	set(object, "coverage", coverage_json(report));
 	set(object, "syncs", syncs_json(report));

@@ -158,6 +158,7 @@ int report_waited_identity(const void *left, const void *right)
 	RETURN_IF(ORDER(a->stream_kind, b->stream_kind));
 	RETURN_IF(ORDER(a->operation, b->operation));
 	RETURN_IF(ORDER(a->certain, b->certain));
+	RETURN_IF(ORDER(a->is_unknown, b->is_unknown));
 	return text_order(a->name, b->name);
 }
 

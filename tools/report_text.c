@@ -79,6 +79,13 @@ static void add_waited(const struct lines *lines, const struct report *report,
 			calls_and_time(sync, waited->count, waited->blocked_ns);
 		_cleanup_free_ char *stream = NULL, *process = NULL;
 
+		if (waited->is_unknown) {
+			lines_add(lines, LINE_PLAIN,
+				  "      %s: unknown, its definition is missing, %s",
+				  sync->class == WAIT_DEVICE ? "ordered behind" : "waited for",
+				  figures);
+			continue;
+		}
 		if (waited->stream)
 			stream = memory_format("%s stream %" PRIu64,
 					       report_stream_kind(waited->stream_kind),
@@ -399,6 +406,12 @@ static uint64_t count_calls(const struct report *report, const struct part *part
 	return count;
 }
 
+/* Where the functions are not known, no call is counted, but its wait is. */
+static bool has_calls(const struct report *report)
+{
+	return report->calls || report->syncs.count;
+}
+
 /*
  * Waits and slow calls apart: only the former go away when the program orders its work otherwise.
  */
@@ -410,16 +423,28 @@ static void add_summary(const struct lines *lines, const struct report *report)
 	uint64_t waits_ns = report->implicit_ns - report->own_cost_ns;
 	uint64_t count = count_calls(report, &waits);
 
-	if (!report->calls)
+	if (!has_calls(report))
 		lines_add(lines, LINE_STRONG, "slipstream: no call of the CUDA driver was seen");
+	else if (!report->wall_ns)
+		lines_add(lines, LINE_STRONG,
+			  "slipstream: %" PRIu64
+			  " implicit synchronization%s blocked the program for %s",
+			  count, plural(count), text_ns(waits_ns, blocked));
 	else
 		lines_add(lines, LINE_STRONG,
 			  "slipstream: %" PRIu64
 			  " implicit synchronization%s blocked the program for %s"
-			  " (%s of %s)",
+			  " (%s of %s%s)",
 			  count, plural(count), text_ns(waits_ns, blocked),
 			  text_share(waits_ns, report->wall_ns, share),
-			  text_ns(report->wall_ns, wall));
+			  text_ns(report->wall_ns, wall),
+			  report_trace_is_part(report) ? " that the trace holds" : "");
+	if (report->unknown_count)
+		lines_add(lines, LINE_STRONG,
+			  "slipstream: %" PRIu64
+			  " wait%s without definition%s, class unknown, took %s",
+			  report->unknown_count, plural(report->unknown_count),
+			  plural(report->unknown_count), text_ns(report->unknown_ns, blocked));
 	count = count_calls(report, &slow);
 	if (count)
 		lines_add(lines, LINE_STRONG,
@@ -455,11 +480,14 @@ void report_write_text(struct report *report, const struct report_style *style, 
 		{{WAIT_EXPLICIT, false, true},
 		 "EXPLICIT SYNCHRONIZATIONS IN AN ALLOWED SCOPE",
 		 NULL},
+		{{REPORT_CLASS_UNKNOWN, false, false},
+		 "WAITS WITHOUT DEFINITIONS (class unknown: implicit, explicit or slow)",
+		 NULL},
 	};
 	struct lines lines = {.out = out, .style = style};
 
 	add_summary(&lines, report);
-	for (size_t i = 0; report->calls && i < ARRAY_SIZE(sections); i++)
+	for (size_t i = 0; has_calls(report) && i < ARRAY_SIZE(sections); i++)
 		add_section(&lines, report, &sections[i].part, sections[i].heading,
 			    sections[i].if_none);
 	report_trace_add_extra(&lines, report);

@@ -8,6 +8,7 @@
 #include "coverage.h"
 #include "memory.h"
 #include "report_lines.h"
+#include "report_trace.h"
 #include "text.h"
 
 static void add_unwrapped(const struct lines *lines, const struct report *report)
@@ -22,8 +23,10 @@ static void add_unwrapped(const struct lines *lines, const struct report *report
 		called += !function->wrapped && function->calls;
 	}
 	lines_add(lines, LINE_PLAIN,
-		  "  calls: %" PRIu64 ", of which %" PRIu64 " on functions without wrapper",
-		  report->calls, report->unwrapped);
+		  "  calls: %s%" PRIu64 "%s, of which %" PRIu64 " on functions without wrapper",
+		  report_trace_has_counts(report) ? "" : "at least ", report->calls,
+		  report_trace_is_part(report) ? " since the start of each process" : "",
+		  report->unwrapped);
 	if (exported)
 		lines_add(lines, LINE_PLAIN, "  driver: %zu exported functions, %zu wrapped",
 			  exported, wrapped);
@@ -127,7 +130,7 @@ static void add_notes(const struct lines *lines, const struct report *report)
 /* One line: what is known to be the reason, or the likely ones. */
 static void add_nothing_seen(const struct lines *lines, const struct report *report)
 {
-	if (report->calls)
+	if (report->calls || report->syncs.count)
 		return;
 	if (report->blind.count) {
 		_cleanup_free_ char *text = text_printable(report->blind.items[0], false);
@@ -147,6 +150,7 @@ void lines_add_coverage(const struct lines *lines, const struct report *report)
 	lines_add(lines, LINE_HEADING, "COVERAGE");
 	add_unwrapped(lines, report);
 	add_nothing_seen(lines, report);
+	report_trace_add_parts(lines, report);
 	add_notes(lines, report);
 	for (size_t i = 0; i < report->reasons.count; i++) {
 		_cleanup_free_ char *text = text_printable(report->reasons.items[i], false);
@@ -176,6 +180,11 @@ char *lines_process(const struct report *report, const char *host, uint32_t pid,
 	return memory_format("%s%" PRIu32 " of %s", prefix, pid, name);
 }
 
+static bool has_start(const struct record_file *file)
+{
+	return !file->span.is_known || file->span.is_start_known;
+}
+
 void lines_add_processes(const struct lines *lines, const struct report *report)
 {
 	size_t shown = report->process_count;
@@ -197,11 +206,13 @@ void lines_add_processes(const struct lines *lines, const struct report *report)
 
 		lines_add(lines, LINE_PLAIN, "  %s %s%s, %s%s, %" PRIu64 " call%s, blocked %s: %s",
 			  who, process->state, header->forked ? " (forked)" : "",
-			  process->end_known || process->end_ns > header->start_ns
+			  has_start(process->file) &&
+					  (process->end_known || process->end_ns > header->start_ns)
 				  ? text_ns(process->end_ns - header->start_ns, wall)
 				  : "unknown time",
-			  process->end_known ? "" : " at least", process->calls,
-			  plural(process->calls), text_ns(process->implicit_ns, blocked), command);
+			  process->end_known || !has_start(process->file) ? "" : " at least",
+			  process->calls, plural(process->calls),
+			  text_ns(process->implicit_ns, blocked), command);
 	}
 	if (report->process_count > shown)
 		lines_add(lines, LINE_PLAIN, "  (%zu more processes)",

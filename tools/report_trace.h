@@ -59,6 +59,15 @@ void report_trace_free(struct report_trace *trace);
  */
 char *report_trace_process(int32_t rank, const char *host, uint32_t pid);
 
+/* It does not hold the whole life of each process, up to its end or a snapshot's. */
+bool report_trace_is_part(const struct report *report);
+/* The counts of calls are those of the last dump of each process, and that is whole. True without a trace. */
+bool report_trace_has_counts(const struct report *report);
+/* One line for each process of which the trace holds a part. */
+void report_trace_add_parts(const struct lines *lines, const struct report *report);
+/* The same as an object of the process's; NULL: not of a trace. */
+json_t *report_trace_span_json(const struct report_process *process);
+
 /* Reasons why a clean verdict would not hold, before report_finish()'s own. */
 void report_trace_find_reasons(struct report *report);
 

@@ -23,7 +23,7 @@ WAIT = {"wait": 1, "candidates": 1, "stream": 1, "blocked_ns": 1000, "call_ns": 
 
 
 def define(stream, ns=1000000, pid=100, **process):
-    """A process with one rule, function, wait and candidate."""
+    """A process with one rule, function, wait and candidate; nothing had waited before its first dump."""
     def event(name, /, **fields):
         nonlocal ns
         stream.event(ns, name, vpid=pid, vtid=pid, **fields)
@@ -35,10 +35,10 @@ def define(stream, ns=1000000, pid=100, **process):
         event("def_string", id=number, length=len(text), text=text)
     event("def_function", number=0, name=2, flags=3)
     event("def_rule", number=0, slug=3, cause=4, **{"class": 2})
+    event("dump_end", dump=1)
     event("def_wait", id=1, destination_kind=6)
     event("def_candidate", id=1, stream_kind=1, context=1)
     event("def_coverage", function=0, calls=7)
-    event("dump_end", dump=1)
 
 
 # What a trace without process_end is told: its process was killed, left by _exit, or lost its tracer.

@@ -76,7 +76,7 @@ class Filter(Case):
         for number in range(count):
             stream.event(1000 + number * gap, "wait", vpid=100, **WAIT)
         end = 1000 + count * gap
-        define(stream, end)
+        define(stream, end, start_ns=900)
         stream.event(end + 100000, "wait", vpid=100, **WAIT)
         trace.close()
         return [event["rule"] for event in self.filter(self.path("trace"))[0]]

@@ -27,7 +27,7 @@ def pieces(report):
     """What must be equal: all but what only a trace has, and two points in time that the process takes once for each."""
     report = {key: value for key, value in report.items() if key not in ("trace", "threads", "streams", "ranks", "wall_ns")}
     for process in report["processes"]:
-        for key in ("end_ns", "host", "rank"):
+        for key in ("end_ns", "host", "rank", "recorded"):
             process.pop(key, None)
     for sync in report["syncs"]:
         for waited in sync["waited_for"]:

@@ -273,8 +273,10 @@ static bool prepare(struct asking *asking, struct graph_input *input)
 			return false;
 		}
 	}
-	if (input->kind == TRACE_CTF)
+	if (input->kind == TRACE_CTF) {
 		input->group = group_of(asking, input->path);
+		trace_parts_add(sink_trace_parts(asking->sink), input->path, input->name);
+	}
 	return true;
 }
 

@@ -37,6 +37,7 @@ struct model {
 	size_t count, capacity;
 	char **texts; /* all strings, old ones too */
 	size_t text_count, text_capacity;
+	struct trace_parts parts;
 	struct table interned; /* char *, by hash and a running number of equal hashes */
 };
 
@@ -75,6 +76,7 @@ struct model *model_free(struct model *model)
 	for (size_t i = 0; i < model->text_count; i++)
 		free(model->texts[i]);
 	table_done(&model->interned);
+	trace_parts_done(&model->parts);
 	free(model->texts);
 	free(model->processes);
 	free(model);
@@ -143,11 +145,20 @@ static void take_string(struct model *model, struct process *process,
 	string->filled = (uint32_t)size;
 }
 
+/*
+ * Whose definitions they are is known with def_process only, which comes first in a dump. Those of a dump whose
+ * beginning was lost may be of another program of the same pid.
+ */
+static bool is_defined(const struct model *model, uint32_t process)
+{
+	return process < model->count && model->processes[process]->defined;
+}
+
 const char *model_string(const struct model *model, uint32_t process, uint32_t id)
 {
 	const struct string *string;
 
-	if (!id || process >= model->count)
+	if (!id || !is_defined(model, process))
 		return NULL;
 	string = table_find(&model->processes[process]->tables[TRACE_DEF_STRING], id, 0);
 	return string && string->text && string->filled == string->length ? string->text : NULL;
@@ -222,10 +233,28 @@ static void take_process(struct process *process, const struct trace_def_process
 	process->public.rank = definition->rank;
 }
 
+static void begin_dump(struct process *process, const struct trace_dump_begin *begin)
+{
+	process->dump++;
+	process->public.dump_before = process->public.dump;
+	process->public.dump =
+		(struct model_dump){.number = begin->dump, .reason = begin->reason, .open = true};
+}
+
+static void end_dump(struct process *process, const struct trace_dump_end *end)
+{
+	struct model_dump *dump = &process->public.dump;
+
+	table_sweep(&process->tables[TRACE_DEF_ALLOCATION], process->dump);
+	dump->whole = dump->open && dump->number == end->dump && dump->seen >= end->events;
+	dump->open = false;
+}
+
 void model_take(struct model *model, uint32_t number, enum trace_event event, const void *payload)
 {
 	struct process *process = model->processes[number];
 
+	process->public.dump.seen += trace_event_types[event].dumped;
 	switch (event) {
 	case TRACE_DEF_PROCESS:
 		take_process(process, payload);
@@ -234,10 +263,10 @@ void model_take(struct model *model, uint32_t number, enum trace_event event, co
 		take_string(model, process, payload);
 		return;
 	case TRACE_DUMP_BEGIN:
-		process->dump++;
+		begin_dump(process, payload);
 		return;
 	case TRACE_DUMP_END:
-		table_sweep(&process->tables[TRACE_DEF_ALLOCATION], process->dump);
+		end_dump(process, payload);
 		return;
 	case TRACE_PROCESS_END:
 		process->public.ended = true;
@@ -273,6 +302,46 @@ uint32_t model_add_process(struct model *model, const char *host, uint32_t pid)
 	return process->public.number;
 }
 
+void model_move_dump(struct model *model, uint32_t from, uint32_t into)
+{
+	struct process *old = model->processes[from], *new = model->processes[into];
+
+	if (!old->public.dump.open)
+		return;
+	new->public.dump = old->public.dump;
+	new->dump++;
+	old->public.dump = old->public.dump_before;
+}
+
+bool model_missed_waits(const struct model *model, uint32_t number)
+{
+	const struct process *process = model->processes[number];
+	const struct table *waits = &process->tables[TRACE_DEF_WAIT];
+
+	for (size_t i = 0; i < waits->count; i++) {
+		const struct trace_def_wait *wait = table_at(waits, i);
+		const struct trace_def_coverage *coverage =
+			table_find(&process->tables[TRACE_DEF_COVERAGE], wait->function, 0);
+
+		/* The call that made the dump necessary is defined in it, and comes behind it. */
+		if (waits->order[i]->mark == process->dump && (!coverage || coverage->calls > 1))
+			return true;
+	}
+	return false;
+}
+
+struct trace_parts *model_trace_parts(struct model *model)
+{
+	return &model->parts;
+}
+
+const struct trace_part *model_part(const struct model *model, uint32_t process)
+{
+	const struct model_process *public = model_process(model, process);
+
+	return public && public->trace ? trace_parts_find(&model->parts, public->trace) : NULL;
+}
+
 size_t model_process_count(const struct model *model)
 {
 	return model->count;
@@ -291,15 +360,13 @@ const struct model_process *model_process(const struct model *model, uint32_t pr
 const struct trace_def_process *model_process_definition(const struct model *model,
 							 uint32_t process)
 {
-	return process < model->count && model->processes[process]->defined
-		       ? &model->processes[process]->definition
-		       : NULL;
+	return is_defined(model, process) ? &model->processes[process]->definition : NULL;
 }
 
 const void *model_find(const struct model *model, uint32_t process, enum trace_event event,
 		       uint64_t key)
 {
-	if (process >= model->count || has_parts(event))
+	if (!is_defined(model, process) || has_parts(event))
 		return NULL;
 	return table_find(&model->processes[process]->tables[event], key, 0);
 }
@@ -309,7 +376,7 @@ const void *model_parts(const struct model *model, uint32_t process, enum trace_
 {
 	const struct parts *parts = NULL;
 
-	if (process < model->count && has_parts(event) && event != TRACE_DEF_STRING)
+	if (is_defined(model, process) && has_parts(event) && event != TRACE_DEF_STRING)
 		parts = table_find(&model->processes[process]->tables[event], key, 0);
 	*ret_count = parts ? parts->count : 0;
 	return parts ? parts->array : NULL;
@@ -320,7 +387,7 @@ void model_each(const struct model *model, uint32_t process, enum trace_event ev
 {
 	const struct table *table;
 
-	if (process >= model->count || has_parts(event))
+	if (!is_defined(model, process) || has_parts(event))
 		return;
 	table = &model->processes[process]->tables[event];
 	for (size_t i = 0; i < table->count; i++)
@@ -334,7 +401,7 @@ void model_each_parts(const struct model *model, uint32_t process, enum trace_ev
 {
 	const struct table *table;
 
-	if (process >= model->count || !has_parts(event) || event == TRACE_DEF_STRING)
+	if (!is_defined(model, process) || !has_parts(event) || event == TRACE_DEF_STRING)
 		return;
 	table = &model->processes[process]->tables[event];
 	for (size_t i = 0; i < table->count; i++) {
@@ -350,7 +417,7 @@ void model_each_string(const struct model *model, uint32_t process,
 {
 	const struct table *table;
 
-	if (process >= model->count)
+	if (!is_defined(model, process))
 		return;
 	table = &model->processes[process]->tables[TRACE_DEF_STRING];
 	for (size_t i = 0; i < table->count; i++) {

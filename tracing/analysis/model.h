@@ -13,11 +13,22 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "tracing/analysis/trace_part.h"
 #include "tracing/event.h"
+
+/* A dump of all definitions: it is whole if its begin, its end and as many definitions as that says were seen. */
+struct model_dump {
+	uint32_t number, reason; /* of dump_begin; 0: none was seen */
+	uint64_t seen;           /* definitions since then */
+	int64_t begin_ns;        /* analysis_event.ns */
+	int64_t before_ns;       /* of the process's event before it */
+	bool open, whole;
+};
 
 /*
  * One process of one host. Numbered from 0 in order of appearance; a pid used again is another
- * process.
+ * process. Processes of one pid are told apart by their start: events before it are of another one,
+ * and what that one's definitions are nobody knows until its def_process has come.
  */
 struct model_process {
 	uint32_t number;
@@ -28,8 +39,18 @@ struct model_process {
 	 * CLOCK_MONOTONIC of its host = analysis_event.ns less this: for times inside definitions.
 	 */
 	int64_t clock_offset_ns;
-	int64_t asked_ns; /* when it began its last dump, if that was asked for; else 0 */
-	bool ended;       /* its exit handlers ran: `end` is known */
+	const char *trace;         /* which one: begins with its UUID, 32 digits, if it has one */
+	int64_t first_ns, last_ns; /* its first and last event, analysis_event.ns */
+	struct model_dump dump;    /* the last one; `before` the one before it */
+	struct model_dump dump_before;
+	int64_t asked_ns; /* when it last began a dump that was asked for; 0: never */
+	/*
+	 * What the trace does not have of its life: waits before the first dump (of which it is known
+	 * that there were some: the session came late), the first dumps, times without a session.
+	 */
+	bool began_late, no_first_dump;
+	uint64_t gap_ns;
+	bool ended; /* its exit handlers ran: `end` is known */
 	struct trace_process_end end;
 	uint64_t lost; /* discarded by the tracer, where it says of which process */
 };
@@ -44,6 +65,18 @@ const struct model_process *model_process(const struct model *model, uint32_t pr
 
 /* Reader only. A new process; `host` must live as long as the model. Returns its number. */
 uint32_t model_add_process(struct model *model, const char *host, uint32_t pid);
+/* Reader only. The dump that `from` has begun turned out to be of `into`, which is new. */
+void model_move_dump(struct model *model, uint32_t from, uint32_t into);
+/*
+ * Reader only, after a first dump: it knows of waits that came before it, and that were not the
+ * very first call of their function.
+ */
+bool model_missed_waits(const struct model *model, uint32_t process);
+
+/* What was found out about stream files before they were read; the caller fills it, before. */
+struct trace_parts *model_trace_parts(struct model *model);
+/* Of the process's trace; NULL: nothing is known (no folder of stream files). */
+const struct trace_part *model_part(const struct model *model, uint32_t process);
 /*
  * Reader only. Takes in one event, definition or not, of a process that model_add_process() gave.
  */
@@ -53,7 +86,7 @@ struct model_process *model_change_process(struct model *model, uint32_t process
 /* A copy of a text that lives as long as the model; equal texts are kept once. */
 const char *model_intern(struct model *model, const char *text);
 
-/* What def_process said last; NULL: nothing yet. */
+/* What def_process said last; NULL: nothing yet, and nothing below is known of the process. */
 const struct trace_def_process *model_process_definition(const struct model *model,
 							 uint32_t process);
 

@@ -11,11 +11,9 @@
 #include "memory.h"
 #include "process_state.h"
 #include "tracing/analysis/report_image.h"
+#include "tracing/analysis/report_part.h"
 #include "tracing/analysis/report_sums.h"
 #include "tracing/analysis/report_window.h"
-
-/* A snapshot for which definitions were asked ends that soon behind them; ask.c and the daemon need less. */
-#define SNAPSHOT_NS 1000000000
 
 struct report_consumer {
 	struct report_request request;
@@ -104,10 +102,11 @@ static void set_kind(struct report_cell *cell, const struct model *model, uint32
 
 	cell->rule = rule ? name_of(model, cell->process, rule->slug) : "unknown";
 	cell->function = function ? name_of(model, cell->process, function->name) : "unknown";
-	/* As the report does it: a rule of unknown class is shown where it is seen. */
-	cell->class = rule && rule->class >= WAIT_EXPLICIT && rule->class <= WAIT_DEVICE
-			      ? rule->class
-			      : WAIT_IMPLICIT;
+	/* As the report does it: a rule of a class nobody knows is shown where it is seen. */
+	if (rule)
+		cell->class = rule->class >= WAIT_EXPLICIT && rule->class <= WAIT_DEVICE
+				      ? rule->class
+				      : WAIT_IMPLICIT;
 	cell->own_cost = rule && rule->class == WAIT_IMPLICIT && rule->flags & RECORD_RULE_OWN_COST;
 	cell->allowed = definition && definition->allowed;
 }
@@ -181,12 +180,15 @@ static void merge(struct table *table, uint64_t key, uint64_t key2, const struct
 	sum_merge(table_add(table, key, key2, &is_new), sum);
 }
 
+#define UNKNOWN_CANDIDATE UINT32_MAX /* nobody defines it */
+
 static void merge_waited_for(struct part *part, const struct model *model,
 			     const struct table_entry *entry)
 {
 	uint32_t candidates = sum_detail(entry), wait = sum_wait(entry);
 	const struct sum *sum = (const struct sum *)entry->data;
 	const struct trace_def_candidate_set *members;
+	bool is_whole;
 	size_t count;
 
 	if (!(candidates & TRACE_SET)) {
@@ -196,9 +198,14 @@ static void merge_waited_for(struct part *part, const struct model *model,
 	}
 	members =
 		model_parts(model, sum_process(entry), TRACE_DEF_CANDIDATE_SET, candidates, &count);
-	for (size_t i = 0; i < count; i++)
+	is_whole = count && count >= members[count - 1].count;
+	for (size_t i = 0; i < count; i++) {
+		is_whole &= members[i].candidate != 0;
 		if (members[i].candidate)
 			merge(&part->waited_for, wait, members[i].candidate, sum);
+	}
+	if (!is_whole)
+		merge(&part->waited_for, wait, UNKNOWN_CANDIDATE, sum);
 }
 
 static void split_streams(const struct report_consumer *consumer, const struct model *model,
@@ -247,6 +254,20 @@ static char *image_name(const struct model_process *process)
 			     *process->host ? ": " : "", process->pid);
 }
 
+/* When its first one began; 0: none. */
+static int64_t first_wait(const struct part *part)
+{
+	int64_t first = 0;
+
+	for (size_t i = 0; i < part->waits.count; i++) {
+		const struct sum *sum = table_at(&part->waits, i);
+
+		if (!first || sum->begin_ns < first)
+			first = sum->begin_ns;
+	}
+	return first;
+}
+
 static void add_process(struct report *report, const struct model *model, uint32_t number,
 			struct part *part)
 {
@@ -257,6 +278,7 @@ static void add_process(struct report *report, const struct model *model, uint32
 
 	if (!record_file_parse(name, bytes, size, &file, &error_text)) {
 		file->host = model_process(model, number)->host;
+		file->span = report_part_span(model, number, first_wait(part));
 		part->file = file;
 		report_add(report, file);
 	} else {
@@ -295,40 +317,6 @@ static void find_reasons(struct report *report, const struct model *model, const
 				      "(unknown in the report)",
 				      undefined,
 				      undefined == 1 ? " that waited is" : "s that waited are"));
-}
-
-/* Somebody asked for its definitions, and took a snapshot then. */
-static bool is_asked(const struct model *model, const struct part *parts,
-		     const struct record_file *file, int64_t end_ns)
-{
-	for (size_t i = 0; i < model_process_count(model); i++) {
-		int64_t asked_ns = model_process(model, (uint32_t)i)->asked_ns;
-
-		if (parts[i].file == file)
-			return asked_ns && end_ns - asked_ns < SNAPSHOT_NS;
-	}
-	return false;
-}
-
-/*
- * A record file counts until a process is killed; a trace until somebody ends it. A snapshot for which the
- * process said what it had until then ends where it should.
- */
-static void doubt_ends(struct report *report, const struct model *model, const struct part *parts,
-		       const struct analysis_end *end)
-{
-	uint64_t endless = 0;
-
-	for (size_t i = 0; i < report->process_count; i++)
-		endless += !strcmp(report->processes[i].state, "gone") &&
-			   !is_asked(model, parts, report->processes[i].file, end->end_ns);
-	if (endless)
-		report_text_list_add(
-			&report->reasons,
-			memory_format("%" PRIu64
-				      " process%s no end in the trace: calls are counted up "
-				      "to the last definitions, and later ones may be missing",
-				      endless, endless == 1 ? " has" : "es have"));
 }
 
 /* Whether a process that did not end still runs can be asked on its own host only. */
@@ -374,7 +362,7 @@ static struct report *build(const struct report_consumer *consumer, const struct
 			add_process(report, model, (uint32_t)i, &parts[i]);
 	find_reasons(report, model, parts, end);
 	report_finish(report, all_local(model) ? process_now_ns() : 0, 0);
-	doubt_ends(report, model, parts, end);
+	report_part_find_reasons(report);
 	if (select->begin.is_set || select->end.is_set) {
 		int64_t first = consumer->window.begin_ns > end->begin_ns
 					? consumer->window.begin_ns

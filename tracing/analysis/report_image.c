@@ -67,20 +67,6 @@ static uint64_t host_time(const struct image *image, int64_t ns)
 	return ns > offset ? (uint64_t)(ns - offset) : 0;
 }
 
-/* Where no def_process was seen: the process began at its first wait at the latest. */
-static uint64_t first_time(const struct image *image)
-{
-	int64_t first = INT64_MAX;
-
-	for (size_t i = 0; i < image->waits->count; i++) {
-		const struct sum *sum = table_at(image->waits, i);
-
-		if (sum->first_ns < first)
-			first = sum->first_ns;
-	}
-	return first == INT64_MAX ? 0 : host_time(image, first);
-}
-
 static void add_header(struct image *image)
 {
 	const struct model_process *process = model_process(image->model, image->process);
@@ -99,7 +85,8 @@ static void add_header(struct image *image)
 		header->dropped = process->end.dropped;
 	}
 	if (!definition) {
-		header->start_ns = first_time(image);
+		/* It began by then at the latest. */
+		header->start_ns = host_time(image, process->first_ns);
 		return;
 	}
 	header->catalogue_id = definition->catalogue;

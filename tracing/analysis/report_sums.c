@@ -23,8 +23,10 @@ void sums_done(struct sums *sums)
 
 static void add_wait(struct sum *sum, const struct trace_wait *wait, int64_t ns)
 {
-	if (!sum->count)
+	if (!sum->count) {
 		sum->first_ns = ns;
+		sum->begin_ns = wait->call_ns < (uint64_t)ns ? ns - (int64_t)wait->call_ns : ns;
+	}
 	sum->last_ns = ns;
 	sum->count++;
 	sum_add(&sum->blocked_ns, wait->blocked_ns);
@@ -59,6 +61,8 @@ void sum_merge(struct sum *into, const struct sum *from)
 {
 	if (!into->count || from->first_ns < into->first_ns)
 		into->first_ns = from->first_ns;
+	if (!into->count || from->begin_ns < into->begin_ns)
+		into->begin_ns = from->begin_ns;
 	if (!into->count || from->last_ns > into->last_ns)
 		into->last_ns = from->last_ns;
 	sum_add(&into->count, from->count);

@@ -13,6 +13,7 @@
 struct sum {
 	uint64_t count, blocked_ns, blocked_max, call_ns, bytes;
 	int64_t first_ns, last_ns; /* analysis_event.ns */
+	int64_t begin_ns;          /* of the first call */
 };
 
 /* Keys: (process, wait) and (stream, candidates), or (thread, stream). */

@@ -138,6 +138,11 @@ void sink_incomplete(struct sink *sink, const char *why)
 		sink->incomplete = memory_copy(why);
 }
 
+struct trace_parts *sink_trace_parts(struct sink *sink)
+{
+	return model_trace_parts(sink->model);
+}
+
 /* 0 or -errno, with the error noted. */
 static int feed(struct sink *sink, const struct analysis_event *event)
 {

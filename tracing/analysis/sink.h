@@ -56,6 +56,9 @@ void sink_break(struct sink *sink);
 /* Known before it is read: a part of the trace is missing. One line, for the consumers' end. */
 void sink_incomplete(struct sink *sink, const char *why);
 
+/* What is known of the trace's parts before it is read: to be filled then. */
+struct trace_parts *sink_trace_parts(struct sink *sink);
+
 /* What went wrong first, one line; NULL: nothing. Valid as long as the sink. */
 const char *sink_error(const struct sink *sink);
 
