@@ -1151,7 +1151,7 @@ static void full_twice(void)
 static void full_info(void)
 {
 	CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
-	size_t bytes = 27 << 20, before, during, total;
+	size_t bytes = 30 << 20, before, during, total;
 	CUdeviceptr block;
 	pthread_t thread;
 	void *status;
