@@ -3,12 +3,15 @@
 #ifndef SLIPSTREAM_TOOLS_RUN_H
 #define SLIPSTREAM_TOOLS_RUN_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 #define RUN_TRACE_PROGRAM "slipstream-trace"
 #define RUN_AS_RUN        "slipstream-run" /* its argv[0] when `run --trace` starts it */
+/* Set for it by `slipstream trace`: SIGUSR1 is blocked since then, and was not before. */
+#define RUN_TRACE_HOLDS "SLIPSTREAM_HOLDS_SIGUSR1"
 
 struct program;
 struct report_output;
@@ -56,6 +59,7 @@ struct run_watch {
 	bool (*signal)(void *context, int number); /* true: it was for us, do not pass it on */
 	void (*tick)(void *context);               /* about once a second */
 	void *context;
+	const sigset_t *mask; /* of signals, for the program; NULL: as the caller's */
 };
 
 /*

@@ -259,9 +259,26 @@ static const char *placeholder(const struct setting *setting)
 		return "N";
 	case NS:
 		return "TIME";
+	case LIST:
+		return "LIST";
+	case SIZE:
+		return "BYTES";
 	default:
 		return setting->unit;
 	}
+}
+
+/* With the values that there are, where the placeholder does not tell them: argp has little room for that. */
+static const char *describe(const struct setting *setting)
+{
+	const char *known = setting->kind == NS                              ? "ns, us, ms or s"
+			    : setting->kind == LIST || setting->kind == SIZE ? setting->unit
+									     : "";
+
+	if (!setting->standard)
+		return setting->help;
+	return memory_format("%s%s%s (default %s)", setting->help, *known ? "; " : "", known,
+			     setting->standard);
 }
 
 void run_options_init(void)
@@ -276,12 +293,7 @@ void run_options_init(void)
 			.key = KEY_FIRST + (int)i,
 			.arg = placeholder(&settings[i]),
 			.flags = settings[i].kind == BOOL ? OPTION_ARG_OPTIONAL : 0,
-			.doc = settings[i].standard
-				       ? memory_format("%s%s (default %s)", settings[i].help,
-						       settings[i].kind == NS ? "; ns, us, ms or s"
-									      : "",
-						       settings[i].standard)
-				       : settings[i].help,
+			.doc = describe(&settings[i]),
 			.group = 20,
 		};
 	}

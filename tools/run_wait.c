@@ -114,12 +114,18 @@ static bool look(pid_t pid, int *ret_status)
 	return false;
 }
 
-static void drop_pending(const sigset_t *signals)
+/* What somebody watches for is answered once, however late; the rest is for a program that has ended. */
+static void drop_pending(const sigset_t *signals, const struct run_watch *watch)
 {
 	static const struct timespec now = {0};
+	sigset_t left = *signals;
+	int number;
 
-	while (sigtimedwait(signals, NULL, &now) > 0 || errno == EINTR)
+	while ((number = sigtimedwait(&left, NULL, &now)) > 0 || errno == EINTR) {
+		if (number > 0 && watch && watch->signal && watch->signal(watch->context, number))
+			(void)sigdelset(&left, number);
 		errno = 0;
+	}
 }
 
 /* As sigwaitinfo(2); comes back without a signal now and then where there is something to watch. */
@@ -142,19 +148,20 @@ int run_wait(const char *path, char **arguments, const struct run_watch *watch,
 	struct sigaction standard = {.sa_handler = SIG_DFL};
 	struct run_end end = {0};
 	struct inherited inherited;
-	sigset_t signals;
+	sigset_t signals, own;
 	int ends[2], error;
 
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return -errno;
 	choose_signals(&signals);
 	(void)sigaction(SIGCHLD, &standard, &inherited.child);
-	(void)sigprocmask(SIG_BLOCK, &signals, &inherited.mask);
+	(void)sigprocmask(SIG_BLOCK, &signals, &own);
+	inherited.mask = watch && watch->mask ? *watch->mask : own;
 
 	end.pid = fork();
 	if (end.pid < 0) {
 		error = errno;
-		(void)sigprocmask(SIG_SETMASK, &inherited.mask, NULL);
+		(void)sigprocmask(SIG_SETMASK, &own, NULL);
 		(void)close(ends[0]);
 		(void)close(ends[1]);
 		return -error;
@@ -180,8 +187,8 @@ int run_wait(const char *path, char **arguments, const struct run_watch *watch,
 
 	/* The interrupt that ended the program is not meant to cut the report short; the next one
 	 * is. */
-	drop_pending(&signals);
-	(void)sigprocmask(SIG_SETMASK, &inherited.mask, NULL);
+	drop_pending(&signals, watch);
+	(void)sigprocmask(SIG_SETMASK, &own, NULL);
 	*ret_end = end;
 	return 0;
 }

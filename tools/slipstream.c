@@ -4,6 +4,7 @@
  * libraries this command must start without are separate programs that it executes.
  */
 #include <errno.h>
+#include <signal.h>
 
 #include "command.h"
 #include "memory.h"
@@ -37,6 +38,18 @@ static void print_help(FILE *out)
 		    out);
 }
 
+/* Who asks for a snapshot early shall not end the tracer, which looks at its options only later. */
+static void hold_snapshot_signal(void)
+{
+	sigset_t only, before;
+
+	(void)sigemptyset(&only);
+	(void)sigaddset(&only, SIGUSR1);
+	(void)sigprocmask(SIG_BLOCK, &only, &before);
+	if (!sigismember(&before, SIGUSR1))
+		(void)setenv(RUN_TRACE_HOLDS, "1", 1);
+}
+
 static int hand_over(const struct command *command, int argc, char **argv)
 {
 	_cleanup_free_ char *name = memory_format("slipstream-%s", command->name);
@@ -50,6 +63,8 @@ static int hand_over(const struct command *command, int argc, char **argv)
 				     ? ""
 				     : " (Debian package liblttng-ctl-dev, then build again)");
 	argv[0] = name;
+	if (!strcmp(command->name, "trace"))
+		hold_snapshot_signal();
 	(void)execv(path, argv);
 	command_fail(command_failure_status, "cannot start %s: %s", path, strerror(errno));
 }

@@ -308,6 +308,15 @@ def joining(daemon):
     return {**daemon.environment, **({"LD_PRELOAD": USER} if os.geteuid() == 0 else {})}
 
 
+def is_tracer(pid):
+    try:
+        with open("/proc/%d/status" % pid) as file:
+            status = dict(line.split(":", 1) for line in file)
+    except FileNotFoundError:
+        return True
+    return int(status["SigBlk"], 16) >> signal.SIGUSR1 - 1 & 1 == 1
+
+
 def held(folder):
     """Since when a snapshot has all events, and when it was taken, as the packets of its streams say it; ns as of the events."""
     (channels,) = [path for path, _, names in os.walk(folder) if "metadata" in names]
@@ -421,10 +430,126 @@ class Ways(Traced):
         _, errors = self.finish(process, 0)
         (pid,) = [name.split("-")[0] for name in os.listdir(os.path.join(self.folder, "records"))]
         self.assertEqual(errors.splitlines()[:-1], [
-            "slipstream trace: process %s did not repeat its definitions within 200 ms (idle, or in a long call): the snapshot has what was said "
+            "slipstream trace: process %s did not repeat its definitions within 200 ms (idle, in a long call, or just at it): the snapshot has what was said "
             "before" % pid])
         self.assertTrue(0.2 <= took < 5, took)
         self.assertGreaterEqual(len(waits(read_trace(self.snapshots()[0]))), 30)
+
+    def test_snapshot_asked_for_at_any_time(self):
+        """SIGUSR1 before the program runs, when it has ended, and between: nothing ends by it, the program neither."""
+        process = self.start("--snapshot", "256K", steps=["waits:20", "signals"])
+        while not is_tracer(process.pid):  # before, it is the interpreter of this test, or just begins
+            time.sleep(0.001)
+        count = 0
+        while process.poll() is None:
+            process.send_signal(signal.SIGUSR1)
+            count += 1
+            time.sleep(0.002)
+        output, errors = self.finish(process, 0)
+        self.assertGreater(count, 50)
+        self.assertEqual(output, "0" * 31 + "\ndone\n")  # the program has no signal blocked
+        self.assertTrue(self.snapshots())
+        self.assertRegex(errors, r"snapshots? (?:is|are) in \S+; each can be read by itself\n.*had ended: none was saved then\n$")
+
+    def test_snapshot_asked_for_before_the_program_calls_the_driver(self):
+        """It is kept until there is something to save; where nothing ever is, a line says so."""
+        process = self.start("--snapshot", "1M", "--blocked-over", "10s", steps=[
+            "await:" + self.path("go"), "waits:30", "await:" + self.path("end"), "waits:7"])
+        wait_until(lambda: os.path.isdir(self.folder), what="the tracer")
+        for _ in range(20):
+            process.send_signal(signal.SIGUSR1)
+            time.sleep(0.05)
+        self.assertEqual(self.snapshots(), [])
+        open(self.path("go"), "w").close()
+        wait_until(self.snapshots, what="the snapshot")
+        wait_until(lambda: len(waits(read_trace(self.snapshots()[0]))) >= 30, what="its waits")
+        open(self.path("end"), "w").close()
+        self.finish(process, 0)
+        self.assertEqual(len(self.snapshots()), 1)
+        self.folder = self.path("none")
+        process = self.start("--snapshot", "1M", "--blocked-over", "10s", steps=["sleep:500"])
+        wait_until(lambda: is_tracer(process.pid), what="the tracer")
+        process.send_signal(signal.SIGUSR1)
+        _, errors = self.finish(process, 0)
+        self.assertEqual(errors, "slipstream trace: a snapshot was asked for, and not saved: no process was in the trace\n"
+                                 "slipstream trace: no snapshot was saved: no call blocked longer than asked for\n")
+
+    def test_sigusr1_without_snapshot_is_the_programs(self):
+        script = "import os, signal, sys\nsignal.signal(signal.SIGUSR1, lambda *_: sys.exit(7))\nopen(sys.argv[1], 'w').close()\nsignal.pause()"
+        process = subprocess.Popen(self.command(program="/usr/bin/python3", steps=["-c", script, self.path("ready")]), env=self.environment,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(self.end, process)
+        wait_until(lambda: os.path.exists(self.path("ready")), what="the program")
+        process.send_signal(signal.SIGUSR1)
+        self.finish(process, 7)
+
+    def one_that_is_whole_or_named(self, size, *options, program, steps):
+        """The last snapshot of a run: either the report has no doubt, or a line names who is not whole. Which of both."""
+        result = self.trace("--snapshot", size, *options, program=program, steps=steps)
+        last = self.snapshots()[-1]
+        report, text = self.read_report(last)
+        told = re.search(r"slipstream trace: (snapshot-\S+) may lack definitions of process(?:es)? [\d, ]+(?: and \d+ more)?: they were overwritten "
+                         r"before it was saved \(--definitions=(\d+M) would have held them\)\n", result.stderr)
+        if told:
+            self.assertEqual(told[1], os.path.basename(last))
+            self.assertTrue(result.stderr.endswith("slipstream trace: 1 snapshot is in %s; it is not whole\n" % self.folder), result.stderr)
+            return told[2], report, text
+        self.assertEqual(result.stderr, "slipstream trace: 1 snapshot is in %s; each can be read by itself\n" % self.folder)
+        self.assertEqual((report["coverage"]["inconclusive"], report["coverage"]["reasons"]), (False, []), text)
+        return None, report, text
+
+    def check_that_a_size_helps(self, size, *options, program, steps):
+        wanted, report, _ = self.one_that_is_whole_or_named(size, "--definitions", "32K", *options, program=program, steps=steps)
+        self.assertIsNotNone(wanted)
+        shutil.rmtree(self.folder)
+        wanted, _, _ = self.one_that_is_whole_or_named(size, "--definitions", wanted, *options, program=program, steps=steps)
+        self.assertIsNone(wanted)
+        return report
+
+    def test_snapshot_of_many_processes(self):
+        """More definitions than the buffers hold: who lacks them is named, and the size that is told holds them."""
+        script = 'for i in 1 2 3 4 5 6 7 8 9 10 11 12; do "$0" waits:200 & done; wait'
+        report = self.check_that_a_size_helps("1M", program="/bin/sh", steps=["-c", script, PROGRAM])
+        self.assertTrue(report["coverage"]["inconclusive"])
+
+    def test_snapshot_of_one_large_process(self):
+        """Its definitions alone are more than the buffers hold."""
+        report = self.check_that_a_size_helps("64K", "--level", "full", program=PROGRAM, steps=["threads:64", "several:50"])
+        self.assertIn("unknown", {sync["function"] for sync in report["syncs"]})
+
+    def test_snapshot_that_is_not_saved(self):
+        """The consumer daemon is gone: the folder that the session daemon made is no snapshot."""
+        process = self.start("--snapshot", "1M", steps=["waits:30", "touch:" + self.path("ready"), "await:" + self.path("go"), "waits:7"])
+        wait_until(lambda: os.path.exists(self.path("ready")), what="the program")
+        for pid in self.daemons("lttng-consumerd"):
+            os.kill(pid, signal.SIGKILL)
+        open(self.path("go"), "w").close()
+        _, errors = self.finish(process, 0)
+        self.assertEqual(errors.splitlines()[-1], "slipstream trace: no snapshot was saved")
+        self.assertIn("slipstream trace: cannot save a snapshot: ", errors)
+        self.assertNotIn("read by itself", errors)
+
+    def test_snapshot_has_what_an_idle_process_said(self):
+        """However long another is busy beside it: nobody repeats unasked what would overwrite it."""
+        script = '"$0" waits:5 await:"$2" & "$0" await:"$1" waits:5 sleep:1200 waits:5 sleep:1200 waits:5 sleep:1200 waits:5 touch:"$3" await:"$2" & wait'
+        process = subprocess.Popen(self.command("--snapshot", "64M", "--definitions", "1M", program="/bin/sh", steps=[
+            "-c", script, PROGRAM, self.path("go"), self.path("end"), self.path("ready")]), env=self.environment, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, text=True)
+        self.addCleanup(self.end, process)
+        time.sleep(0.5)
+        open(self.path("go"), "w").close()
+        wait_until(lambda: os.path.exists(self.path("ready")), what="the busy process")
+        process.send_signal(signal.SIGUSR1)
+        wait_until(self.snapshots, what="the snapshot")
+        first = self.snapshots()[0]
+        wait_until(lambda: waits(read_trace(first)), what="its waits")
+        open(self.path("end"), "w").close()
+        self.finish(process, 0)
+        trace = read_trace(first)
+        dumps = [event.fields["reason"] for event in trace.events if event.name == "dump_begin"]
+        self.assertEqual(dumps, [1, 1], "each process has dumped once")
+        self.assertEqual(len({event.vpid for event in waits(trace)}), 2)
+        self.assert_readable(trace)
 
     def test_snapshot_by_somebody_who_asks_all_the_time(self):
         """The word that asks can be written by others: they get ten dumps a second at most."""
@@ -501,8 +626,8 @@ class Ways(Traced):
             make(self.path("%d-%d.slip" % (os.getpid(), start)))
         open(self.path("%d-%d.slip" % (os.getpid(), now + 10**12)), "w").close()  # of another boot
         began = time.monotonic()
-        self.assertEqual(self.dump(self.base), (1, "slipstream trace: process %d did not repeat its definitions within 200 ms (idle, or in a long "
-                                                   "call)\n" % os.getpid()))
+        self.assertEqual(self.dump(self.base), (1, "slipstream trace: process %d did not repeat its definitions within 200 ms (idle, in a long "
+                                                   "call, or just at it)\n" % os.getpid()))
         self.assertLess(time.monotonic() - began, 5)
 
     def test_session_of_the_user_is_asked_for_a_dump(self):
@@ -516,7 +641,8 @@ class Ways(Traced):
             wait_until(lambda: os.path.exists(self.path("ready")), what="the program")
             code, line = self.dump(self.folder)
             self.assertEqual(code, 1, line)
-            self.assertRegex(line, r"^slipstream trace: process \d+ did not repeat its definitions within 200 ms \(idle, or in a long call\)\n$")
+            self.assertRegex(line, r"^slipstream trace: process \d+ did not repeat its definitions within 200 ms "
+                             r"\(idle, in a long call, or just at it\)\n$")
             open(self.path("go"), "w").close()
             wait_until(lambda: self.dump(os.path.join(self.folder, "records")) == (0, ""), what="the dump")
             daemon.lttng("snapshot", "record", "--session=flight", "file://" + self.path("saved"))

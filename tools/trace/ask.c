@@ -40,7 +40,7 @@ static bool is_of_dumps(const struct record_header *header, ssize_t length)
 {
 	return length == (ssize_t)sizeof(*header) && header->head.type == RECORD_HEADER &&
 	       header->magic == RECORD_MAGIC && header->version == RECORD_VERSION &&
-	       header->head.size >= sizeof(*header);
+	       header->head.size >= offsetof(struct record_header, dump_ns);
 }
 
 /* Looks at the answer. An exiting process has sent its last dump, or is just at it. */
@@ -136,12 +136,37 @@ static bool look_at_all(struct asking *asking)
 	return any;
 }
 
-static int by_pid(const void *left, const void *right)
+static int by_number(const void *left, const void *right)
 {
-	uint32_t a = ((const struct process *)left)->pid;
-	uint32_t b = ((const struct process *)right)->pid;
+	uint32_t a = *(const uint32_t *)left;
+	uint32_t b = *(const uint32_t *)right;
 
 	return a < b ? -1 : a > b;
+}
+
+char *ask_names(uint32_t *pids, size_t count)
+{
+	char *text = NULL;
+
+	if (!count)
+		return NULL;
+	qsort(pids, count, sizeof(pids[0]), by_number);
+	for (size_t i = 0; i < count && i < NAMED_MAX; i++) {
+		char *longer = memory_format("%s%s%" PRIu32,
+					     text         ? text
+					     : count == 1 ? "process "
+							  : "processes ",
+					     text ? ", " : "", pids[i]);
+
+		free(text);
+		text = longer;
+	}
+	if (count > NAMED_MAX) {
+		_cleanup_free_ char *few = text;
+
+		text = memory_format("%s and %zu more", few, count - NAMED_MAX);
+	}
+	return text;
 }
 
 /* It may have ended meanwhile, without exit handlers too. */
@@ -151,34 +176,21 @@ static bool is_silent(const struct process *process)
 	       process_runs(process->pid, process->start_ns, process_now_ns());
 }
 
-static char *say_silent(struct asking *asking)
+static char *say_silent(const struct asking *asking)
 {
-	char *text = NULL;
-	size_t silent = 0;
+	_cleanup_free_ uint32_t *pids = memory_new((asking->count + 1) * sizeof(*pids));
+	_cleanup_free_ char *names = NULL;
+	size_t count = 0;
 
-	if (asking->count)
-		qsort(asking->processes, asking->count, sizeof(asking->processes[0]), by_pid);
-	for (size_t i = 0; i < asking->count; i++) {
-		char *longer;
-
-		if (!is_silent(&asking->processes[i]) || silent++ >= NAMED_MAX)
-			continue;
-		longer = memory_format("%s%s%" PRIu32, text ? text : "", text ? ", " : "",
-				       asking->processes[i].pid);
-		free(text);
-		text = longer;
-	}
-	if (text) {
-		_cleanup_free_ char *pids = text, *more = NULL;
-
-		if (silent > NAMED_MAX)
-			more = memory_format(" and %zu more", silent - NAMED_MAX);
-		text = memory_format("process%s %s%s did not repeat %s definitions within %d ms "
-				     "(idle, or in a long call)",
-				     silent == 1 ? "" : "es", pids, more ? more : "",
-				     silent == 1 ? "its" : "their", ASK_MS);
-	}
-	return text;
+	for (size_t i = 0; i < asking->count; i++)
+		if (is_silent(&asking->processes[i]))
+			pids[count++] = asking->processes[i].pid;
+	names = ask_names(pids, count);
+	if (!names)
+		return NULL;
+	return memory_format("%s did not repeat %s definitions within %d ms (idle, in a long call, "
+			     "or just at it)",
+			     names, count == 1 ? "its" : "their", ASK_MS);
 }
 
 int ask_for_dumps(const char *folder, size_t *ret_asked, char **ret_silent)

@@ -7,6 +7,7 @@
 #define SLIPSTREAM_TOOLS_TRACE_ASK_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 /*
  * How long a process has: it looks once a millisecond while it emits events. One that is idle or in a long
@@ -21,5 +22,8 @@
  * 0, or -errno: the folder cannot be read.
  */
 int ask_for_dumps(const char *folder, size_t *ret_asked, char **ret_silent);
+
+/* "process 12", "processes 12, 13", or of many the first in order and how many more; NULL: none. Sorts. */
+char *ask_names(uint32_t *pids, size_t count);
 
 #endif

@@ -8,8 +8,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define FOLDER_CHANNEL "slipstream" /* the channel, whose streams are files FOLDER_CHANNEL_N */
-#define FOLDER_RECORDS "records"    /* in the trace's folder: where the record files go */
+#define FOLDER_CHANNEL     "slipstream"  /* the channel, whose streams are files FOLDER_CHANNEL_N */
+#define FOLDER_DEFINITIONS "definitions" /* of a flight recorder: that of the definitions */
+#define FOLDER_RECORDS     "records"     /* in the trace's folder: where the record files go */
 
 /*
  * Makes the trace's folder, `asked` or one named by the time; of a rank of several, a folder of its

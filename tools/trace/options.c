@@ -45,10 +45,12 @@
 
 /*
  * Definitions that lie among the events are overwritten with them, within milliseconds at level full. The
- * dump of a small program has 100 KiB, and comes again each second.
+ * dump of a small program has 100 KiB: the buffers of a processor hold those of several processes, as
+ * far as /dev/shm allows that.
  */
-#define DEFINITIONS_MIN (UINT64_C(32) << 10)
-#define DEFINITIONS_MAX (UINT64_C(128) << 10)
+#define DEFINITIONS_LEAST (UINT64_C(256) << 10)
+#define DEFINITIONS_MIN   (UINT64_C(1) << 20)
+#define DEFINITIONS_MAX   (UINT64_C(4) << 20)
 
 enum {
 	KEY_FOLDER = 0x500,
@@ -58,6 +60,7 @@ enum {
 	KEY_BUFFERS,
 	KEY_SNAPSHOT,
 	KEY_DUMP,
+	KEY_DEFINITIONS,
 	KEY_BLOCKED,
 	KEY_LIVE,
 	KEY_STREAM,
@@ -81,6 +84,10 @@ static const struct argp_option options[] = {
 	 "keep the last SIZE bytes (K, M, G) or about the last TIME (ms, s) in memory; save them "
 	 "at "
 	 "the end and on SIGUSR1",
+	 1},
+	{"definitions", KEY_DEFINITIONS, "SIZE", 0,
+	 "with --snapshot: SIZE bytes (K, M, G) for each processor keep what names the events "
+	 "(default 1M to 4M, as SIZE of --snapshot)",
 	 1},
 	{"blocked-over", KEY_BLOCKED, "TIME", 0,
 	 "with --snapshot: save when a call blocked longer than TIME (ns, us, ms, s), not at the "
@@ -180,6 +187,17 @@ static void read_snapshot(const char *text, struct trace_options *ret_options)
 	ret_options->keep_ns = size ? 0 : ns;
 }
 
+static uint64_t read_definitions(const char *text)
+{
+	const char *end;
+	uint64_t size = read_size(text, &end);
+
+	if (*end || size < SIZE_MIN * COUNT_STANDARD || size > SIZE_MAX_)
+		command_fail(EXIT_RUN,
+			     "--definitions needs a size from 32K to 1G as in 4M, not '%s'", text);
+	return size;
+}
+
 static uint64_t read_blocked(const char *text)
 {
 	uint64_t ns = read_time(text);
@@ -235,6 +253,9 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 	case KEY_SNAPSHOT:
 		read_snapshot(argument, ret_options);
 		return 0;
+	case KEY_DEFINITIONS:
+		ret_options->definitions = read_definitions(argument);
+		return 0;
 	case KEY_DUMP:
 		ret_options->dump = argument;
 		return 0;
@@ -283,6 +304,8 @@ static void check_together(const struct trace_options *given)
 	refuse_both(given->dump, given->program, "--dump and a program");
 	if (given->blocked_over_ns && !given->snapshot)
 		command_fail(EXIT_RUN, "--blocked-over needs --snapshot");
+	if (given->definitions && !given->snapshot)
+		command_fail(EXIT_RUN, "--definitions needs --snapshot");
 	refuse_both(given->live, given->url, "--live and --stream-to");
 	refuse_both(given->relayd, given->url, "--relayd and --stream-to");
 	refuse_both(given->snapshot, own_place, "--snapshot and --live or --relayd");
@@ -357,6 +380,15 @@ static uint64_t size_of_time(uint64_t ns, uint64_t processors, uint64_t availabl
 	return smaller(size, smaller(available / 2, TOTAL_KEEP) / processors);
 }
 
+static uint64_t size_of_definitions(uint64_t events, uint64_t available)
+{
+	uint64_t size =
+		events < DEFINITIONS_MIN ? DEFINITIONS_MIN : smaller(events, DEFINITIONS_MAX);
+
+	size = smaller(size, power_below(available));
+	return size < DEFINITIONS_LEAST ? DEFINITIONS_LEAST : size;
+}
+
 static void size_snapshot(struct trace_options *given, uint64_t processors, uint64_t available)
 {
 	given->count = COUNT_STANDARD;
@@ -367,9 +399,12 @@ static void size_snapshot(struct trace_options *given, uint64_t processors, uint
 					  COUNT_STANDARD);
 	if (given->size < SIZE_MIN)
 		given->size = SIZE_MIN;
-	given->definitions = given->size < DEFINITIONS_MIN   ? DEFINITIONS_MIN
-			     : given->size > DEFINITIONS_MAX ? DEFINITIONS_MAX
-							     : given->size;
+	if (given->definitions)
+		given->definitions = power_above(given->definitions / COUNT_STANDARD);
+	else
+		given->definitions = size_of_definitions(given->size * COUNT_STANDARD,
+							 available / 8 / processors) /
+				     COUNT_STANDARD;
 }
 
 void trace_options_size(struct trace_options *given)

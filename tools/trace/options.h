@@ -19,7 +19,8 @@ struct trace_options {
 	const char *session;  /* the user's, to join; NULL: our own */
 	const char *dump;     /* only ask for dumps: the folder of the record files; NULL: no */
 	uint64_t size, count; /* of the sub-buffers; size 0: as the machine allows */
-	uint64_t definitions; /* size of the sub-buffers for definitions; 0: among the others */
+	uint64_t definitions; /* given: of all buffers of a processor; once sized: of
+			       * a sub-buffer; 0: among the others */
 	bool snapshot;
 	uint64_t keep;    /* snapshot: bytes over all processors; 0: keep_ns says */
 	uint64_t keep_ns; /* snapshot: time; 0: keep says */

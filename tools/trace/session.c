@@ -24,9 +24,8 @@
 #include "memory.h"
 #include "session_socket.h"
 
-#define PATTERN             "slipstream:*"
-#define DEFINITIONS_CHANNEL "definitions"
-#define LIVE_US             200000 /* how old an event may get before a live reader has it */
+#define PATTERN "slipstream:*"
+#define LIVE_US 200000 /* how old an event may get before a live reader has it */
 #define SWITCH_US                                                                                  \
 	1000000      /* buffers are handed on at least so often: a killed daemon loses little */
 #define MONITOR_US 0 /* nobody watches the buffers' fill */
@@ -192,12 +191,12 @@ static int add_both_channels(struct session *session)
 {
 	static const char *const definitions[] = {"slipstream:def_*", "slipstream:dump_*",
 						  "slipstream:process_end"};
-	int code = add_channel(session, DEFINITIONS_CHANNEL, session->plan->definitions);
+	int code = add_channel(session, FOLDER_DEFINITIONS, session->plan->definitions);
 
 	if (code >= 0)
-		code = add_contexts(session, DEFINITIONS_CHANNEL);
+		code = add_contexts(session, FOLDER_DEFINITIONS);
 	for (size_t i = 0; i < ARRAY_SIZE(definitions) && code >= 0; i++)
-		code = add_events(session, DEFINITIONS_CHANNEL, definitions[i], NULL, 0);
+		code = add_events(session, FOLDER_DEFINITIONS, definitions[i], NULL, 0);
 	if (code >= 0)
 		code = add_channel(session, FOLDER_CHANNEL, session->plan->size);
 	if (code >= 0)
@@ -383,8 +382,8 @@ static int prepare_channel(struct session *session, char **ret_notice)
 		return code;
 	if (add_contexts(session, session->channel.name) < 0)
 		*ret_notice = memory_format("session %s was started already: its channel %s takes "
-					    "no context now; without vpid and vtid the processes "
-					    "in it cannot be told apart",
+					    "no context now; unless it has vpid and vtid, the "
+					    "processes in it cannot be told apart",
 					    session->plan->name, session->channel.name);
 	return 0;
 }

@@ -1,101 +1,77 @@
 // SPDX-License-Identifier: MIT
 /*
- * Snapshot (snapshot.h). Called by trace.c. Relies on session.c, and on the heads of packets as LTTng-UST
- * 2.x writes them.
- *
- * What a snapshot holds: a processor whose buffer was overwritten has events since the begin of its oldest
- * packet; all of them together are whole since the latest of these. One whose first packet is there has
- * everything.
+ * Snapshot (snapshot.h). Called by trace.c. Relies on session.c for saving, on ask.c for definitions of now,
+ * and on held.c and dumped.c for what a snapshot has in the end.
  */
 #include "snapshot.h"
 
 #include <dirent.h>
 #include <errno.h>
-#include <ftw.h>
 #include <inttypes.h>
-#include <stdbool.h>
 
 #include "ask.h"
 #include "command.h"
 #include "folder.h"
+#include "held.h"
 #include "memory.h"
 #include "session.h"
 #include "text.h"
 
-#define PACKET_MAGIC 0xc1fc1fc1
-#define SETTLE_MS    300 /* a snapshot that an event asks for begins within that time */
+#define SETTLE_MS 300 /* a snapshot that an event asks for begins within that time */
 
-/* How the file of a stream begins, and each packet in it: packet header, then its context. */
-struct packet {
-	uint32_t magic;
-	uint8_t uuid[16];
-	uint32_t stream_class;
-	uint64_t stream;
-	uint64_t begin_ns, end_ns;
-	uint64_t content_bits, packet_bits;
-	uint64_t number; /* in its stream, those included that were overwritten */
-} __attribute__((packed));
-
-/* nftw(3) hands nothing through. */
-static struct {
-	uint64_t whole_since_ns; /* 0: nothing was overwritten */
-	uint64_t end_ns;
-	bool is_odd; /* a file is not as we know them */
-} held;
-
-static bool is_stream(const char *name)
+static void tell_time(const struct snapshots *snapshots, const char *name, const struct held *held)
 {
-	static const char prefix[] = FOLDER_CHANNEL "_";
-
-	return !strncmp(name, prefix, strlen(prefix)) && !strchr(name, '.');
-}
-
-static int look_at(const char *path, const struct stat *status, int kind, struct FTW *walk)
-{
-	_cleanup_fclose_ FILE *file = NULL;
-	struct packet packet;
-	uint64_t at = 0;
-
-	if (kind != FTW_F || !is_stream(path + walk->base))
-		return 0;
-	file = fopen(path, "re");
-	while (file && !fseeko(file, (off_t)at, SEEK_SET) &&
-	       fread(&packet, sizeof(packet), 1, file) == 1) {
-		if (packet.magic != PACKET_MAGIC || packet.packet_bits / 8 < sizeof(packet) ||
-		    packet.packet_bits / 8 > (uint64_t)status->st_size - at) {
-			held.is_odd = true;
-			return 0;
-		}
-		if (!at && packet.number && packet.begin_ns > held.whole_since_ns)
-			held.whole_since_ns = packet.begin_ns;
-		if (packet.end_ns > held.end_ns)
-			held.end_ns = packet.end_ns;
-		at += packet.packet_bits / 8;
-	}
-	return 0;
-}
-
-static void tell(const struct snapshots *snapshots, const char *name)
-{
-	_cleanup_free_ char *path = memory_format("%s/%s", snapshots->folder, name);
+	uint64_t ns = held->events_end_ns - held->events_since_ns;
 	char figure[2][TEXT_FIGURE];
 
-	held.whole_since_ns = held.end_ns = 0;
-	held.is_odd = false;
-	(void)nftw(path, look_at, 16, FTW_PHYS);
-	if (held.is_odd || !held.whole_since_ns || held.whole_since_ns >= held.end_ns ||
-	    held.end_ns - held.whole_since_ns >= snapshots->keep_ns)
+	if (held->is_odd || !held->events_since_ns ||
+	    held->events_since_ns >= held->events_end_ns || ns >= snapshots->keep_ns)
 		return;
 	command_say(
 		"%s holds the last %s of the %s asked for: the program fills the buffers faster "
 		"than expected (--snapshot=SIZE makes them larger)",
-		name, text_ns(held.end_ns - held.whole_since_ns, figure[0]),
-		text_ns(snapshots->keep_ns, figure[1]));
+		name, text_ns(ns, figure[0]), text_ns(snapshots->keep_ns, figure[1]));
+}
+
+/* Has it what everything in it is named by? */
+static bool tell_definitions(const struct snapshots *snapshots, const char *name,
+			     const struct held *held)
+{
+	uint64_t size;
+	_cleanup_free_ char *missing = dumped_missing(&snapshots->dumped, held, &size);
+
+	if (!missing)
+		return true;
+	if (size <= snapshots->definitions)
+		size = snapshots->definitions * 2;
+	command_say("%s may lack definitions of %s: they were overwritten before it was saved "
+		    "(--definitions=%" PRIu64 "M would have held them)",
+		    name, missing, (size + (1U << 20) - 1) >> 20);
+	return false;
+}
+
+static void tell(struct snapshots *snapshots, const char *name)
+{
+	_cleanup_free_ char *path = memory_format("%s/%s", snapshots->folder, name);
+	struct held held;
+
+	held_read(path, &held);
+	if (!held.is_saved) {
+		snapshots->failed++;
+		command_say("%s was not saved: there is no trace in it", name);
+		return;
+	}
+	snapshots->saved++;
+	tell_time(snapshots, name, &held);
+	if (held.is_odd)
+		command_say("%s is damaged: a file of it is cut", name);
+	if (!tell_definitions(snapshots, name, &held) || held.is_odd)
+		snapshots->in_part++;
 }
 
 void snapshots_tell(struct snapshots *snapshots)
 {
-	DIR *stream = snapshots->keep_ns ? opendir(snapshots->folder) : NULL;
+	DIR *stream = opendir(snapshots->folder);
 	uint64_t told = snapshots->told;
 	struct dirent *entry;
 
@@ -126,17 +102,41 @@ void snapshots_settle(const struct snapshots *snapshots)
 	} while (count != before);
 }
 
-void snapshots_save(const struct snapshots *snapshots, struct session *session)
+bool snapshots_can_hold(const struct snapshots *snapshots)
+{
+	struct dumped dumped = {0};
+	bool any;
+
+	dumped_read(snapshots->records, &dumped);
+	any = dumped.count;
+	dumped_done(&dumped);
+	return any;
+}
+
+void snapshots_note(struct snapshots *snapshots)
+{
+	dumped_read(snapshots->records, &snapshots->dumped);
+}
+
+void snapshots_save(struct snapshots *snapshots, struct session *session)
 {
 	_cleanup_free_ char *error_text = NULL, *silent = NULL;
-	size_t asked;
+	size_t asked, in_part, failed;
 	int error = ask_for_dumps(snapshots->records, &asked, &silent);
 
 	if (error)
 		command_say("cannot ask the processes for their definitions: %s: %s",
 			    snapshots->records, strerror(-error));
-	if (session_snapshot(session, &error_text))
+	snapshots_note(snapshots);
+	in_part = snapshots->in_part;
+	failed = snapshots->failed;
+	if (session_snapshot(session, &error_text)) {
 		command_say("%s", error_text);
-	else if (silent)
-		command_say("%s: the snapshot has what was said before", silent);
+		snapshots->failed++;
+	}
+	snapshots_tell(snapshots);
+	if (silent && snapshots->failed == failed)
+		command_say("%s: the snapshot has what was said before%s", silent,
+			    snapshots->in_part != in_part ? ", as far as it is not named above"
+							  : "");
 }

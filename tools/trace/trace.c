@@ -35,6 +35,7 @@
 
 #define SNAPSHOTS_MAX    16 /* that the daemon saves of its own accord: a disk has an end */
 #define DUMP_OVER        "SLIPSTREAM_DUMP_OVER"
+#define DUMP_EVERY       "SLIPSTREAM_DUMP_EVERY"
 #define REGISTER_TIMEOUT "LTTNG_UST_REGISTER_TIMEOUT"
 #define EMPTY_BYTES      UINT64_C(12288) /* of a stream: a page or two are there without an event */
 #define READER_NS        UINT64_C(5000000000) /* that a live reader has for the rest */
@@ -50,12 +51,30 @@ struct tracer {
 	struct session *session;
 	FILE *log; /* of the daemons; NULL: none are ours */
 	char *folder, *records, *home, *name;
+	sigset_t mask; /* of the signals, as the program is to find it */
 	struct snapshots snapshots;
 	size_t snapshot_count;                  /* at the last tick */
+	bool wants_snapshot;                    /* somebody asked before there was anything */
 	int control_port, data_port, live_port; /* of our relay daemon; 0: none */
 };
 
 /* ---- Before the program ---- */
+
+/*
+ * From the very start to the very end: who asks for a snapshot while none can be saved shall not end the
+ * tracer. run_wait() takes the signal while the program runs.
+ */
+static void hold_snapshot_signal(sigset_t *ret_before)
+{
+	sigset_t only;
+
+	(void)sigemptyset(&only);
+	(void)sigaddset(&only, SIGUSR1);
+	(void)sigprocmask(SIG_BLOCK, &only, ret_before);
+	if (getenv(RUN_TRACE_HOLDS))
+		(void)sigdelset(ret_before, SIGUSR1);
+	(void)unsetenv(RUN_TRACE_HOLDS);
+}
 
 /* Free ones, as far as anybody can know: they are closed again before the daemon takes them. */
 static void choose_ports(int ports[3])
@@ -120,6 +139,7 @@ static void start_private(struct tracer *tracer)
 	struct trace_options *options = &tracer->options;
 
 	trace_options_size(options);
+	tracer->snapshots.definitions = options->definitions * options->count;
 	if (options->live || options->relayd)
 		plan_relayd(tracer);
 	if (!geteuid()) {
@@ -202,6 +222,9 @@ static void export(struct tracer *tracer)
 
 	set_variable("SLIPSTREAM_OUT", tracer->records);
 	export_blocked_over(tracer->options.blocked_over_ns);
+	/* What is repeated unasked would overwrite what an idle process has said once. */
+	if (tracer->options.snapshot && !getenv(DUMP_EVERY))
+		set_variable(DUMP_EVERY, "0");
 	set_variable(PLACE_PROVIDER_VARIABLE, tracer->parts.provider);
 	if (!tracer->home)
 		return;
@@ -265,25 +288,42 @@ static void prepare(struct tracer *tracer)
 
 /* ---- While it runs ---- */
 
+/* One that is asked for before a process is in the trace is saved at the first tick behind that. */
+static void save_wanted(struct tracer *tracer)
+{
+	if (!tracer->wants_snapshot || !snapshots_can_hold(&tracer->snapshots))
+		return;
+	tracer->wants_snapshot = false;
+	snapshots_save(&tracer->snapshots, tracer->session);
+}
+
 static bool on_signal(void *context, int number)
 {
 	struct tracer *tracer = context;
 
 	if (number != SIGUSR1)
 		return false;
-	snapshots_save(&tracer->snapshots, tracer->session);
-	snapshots_tell(&tracer->snapshots);
+	tracer->wants_snapshot = true;
+	save_wanted(tracer);
 	return true;
 }
 
 static void on_tick(void *context)
 {
 	struct tracer *tracer = context;
-	size_t count = folder_count_snapshots(tracer->folder);
+	size_t count;
 
-	if (count == tracer->snapshot_count)
+	save_wanted(tracer);
+	if (!tracer->options.blocked_over_ns || tracer->options.url)
 		return;
+	count = folder_count_snapshots(tracer->folder);
+	if (count == tracer->snapshot_count) {
+		snapshots_tell(&tracer->snapshots);
+		return;
+	}
 	tracer->snapshot_count = count;
+	/* What it holds is told at the next tick: the daemon may still be writing. */
+	snapshots_note(&tracer->snapshots);
 	if (count < SNAPSHOTS_MAX)
 		session_rearm(tracer->session);
 }
@@ -292,10 +332,11 @@ static int run(struct tracer *tracer, struct run_end *ret_end)
 {
 	struct run_watch watch = {.context = tracer};
 
-	if (tracer->options.snapshot)
+	if (tracer->options.snapshot) {
 		watch.signal = on_signal;
-	if (tracer->options.blocked_over_ns && !tracer->options.url)
 		watch.tick = on_tick;
+		watch.mask = &tracer->mask;
+	}
 	return run_wait(tracer->program.is_elf ? tracer->program.path : NULL,
 			tracer->options.program, &watch, ret_end);
 }
@@ -332,10 +373,16 @@ static void last_snapshot(struct tracer *tracer)
 	if (tracer->options.blocked_over_ns) {
 		snapshots_settle(&tracer->snapshots);
 		session_disarm(tracer->session);
-	} else {
-		snapshots_save(&tracer->snapshots, tracer->session);
+		if (folder_count_snapshots(tracer->folder) != tracer->snapshot_count)
+			snapshots_note(&tracer->snapshots);
+		snapshots_tell(&tracer->snapshots);
+		save_wanted(tracer);
+		if (tracer->wants_snapshot)
+			command_say("a snapshot was asked for, and not saved: no process was in "
+				    "the trace");
+		return;
 	}
-	snapshots_tell(&tracer->snapshots);
+	snapshots_save(&tracer->snapshots, tracer->session);
 }
 
 static void say_loss(const struct tracer *tracer, const struct session_loss *loss)
@@ -392,10 +439,35 @@ static void finish(struct tracer *tracer)
 	daemon_log_keep(tracer->log, tracer->folder);
 }
 
+static void say_snapshots(const struct tracer *tracer)
+{
+	const struct snapshots *snapshots = &tracer->snapshots;
+
+	if (snapshots->saved)
+		command_say("%zu snapshot%s in %s; %s", snapshots->saved,
+			    snapshots->saved == 1 ? " is" : "s are", tracer->folder,
+			    !snapshots->in_part     ? "each can be read by itself"
+			    : snapshots->saved == 1 ? "it is not whole"
+						    : "not all of them are whole");
+	else if (tracer->options.blocked_over_ns && !snapshots->failed)
+		command_say("no snapshot was saved: no call blocked longer than asked for");
+	else
+		command_say("no snapshot was saved");
+}
+
+/* Somebody asked when the last one had been saved. */
+static void say_too_late(const struct tracer *tracer)
+{
+	sigset_t pending;
+
+	if (tracer->options.snapshot && !sigpending(&pending) && sigismember(&pending, SIGUSR1))
+		command_say("a snapshot was asked for when the program had ended: none was saved "
+			    "then");
+}
+
 static void say_place(const struct tracer *tracer)
 {
 	const struct trace_options *options = &tracer->options;
-	size_t snapshots = folder_count_snapshots(tracer->folder);
 
 	if (options->session)
 		command_say("the trace is in your session %s; record files are in %s",
@@ -403,11 +475,8 @@ static void say_place(const struct tracer *tracer)
 	else if (options->url && !tracer->control_port)
 		command_say("the trace is with %s, as %s; record files are in %s", options->url,
 			    tracer->name, tracer->records);
-	else if (options->snapshot && !snapshots)
-		command_say("no snapshot was saved: no call blocked longer than asked for");
 	else if (options->snapshot)
-		command_say("%zu snapshot%s in %s; each can be read by itself", snapshots,
-			    snapshots == 1 ? " is" : "s are", tracer->folder);
+		say_snapshots(tracer);
 	else
 		command_say("the trace is in %s", tracer->folder);
 }
@@ -452,7 +521,10 @@ int main(int argc, char **argv)
 	command_hold_descriptors();
 	command_name = strcmp(argv[0], RUN_AS_RUN) ? "slipstream trace" : "slipstream run";
 	command_usage_status = command_failure_status = EXIT_RUN;
+	hold_snapshot_signal(&tracer.mask);
 	trace_options_read(argc, argv, &tracer.options);
+	if (!tracer.options.snapshot)
+		(void)sigprocmask(SIG_SETMASK, &tracer.mask, NULL);
 	if (tracer.options.dump)
 		return ask_in(tracer.options.dump);
 	/* Of a traced run around this one, perhaps; trace has a place of its own for record files. */
@@ -486,5 +558,6 @@ int main(int argc, char **argv)
 	tracing_parts_done(&tracer.parts);
 	if (error && WIFEXITED(end.wait_status) && !WEXITSTATUS(end.wait_status))
 		return EXIT_RUN;
+	say_too_late(&tracer);
 	run_end_alike(end.wait_status);
 }
