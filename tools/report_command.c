@@ -4,7 +4,9 @@
  * handed over to the program slipstream-analyze, with the same command line. The text goes to
  * stdout. Exit status: 0, 1 if nothing could be read or written, 2 usage.
  */
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/stat.h>
 
 #include "command.h"
@@ -84,11 +86,41 @@ static void check_no_trace_option(const struct arguments *arguments)
 		     by ? "this key of --by" : "--", by ? "" : option, arguments->paths[0]);
 }
 
+/* A trace came about, or its beginning did: it has a folder beside the record files. */
+static bool has_other_folder(const char *path)
+{
+	DIR *entries = opendir(path);
+	struct dirent *entry;
+	struct stat status;
+	bool found = false;
+
+	while (entries && !found && (entry = readdir(entries)))
+		found = entry->d_name[0] != '.' && strcmp(entry->d_name, "records") != 0 &&
+			!fstatat(dirfd(entries), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) &&
+			S_ISDIR(status.st_mode);
+	if (entries)
+		(void)closedir(entries);
+	return found;
+}
+
+/* Whoever asked for the trace does not take the record files for it. */
+static void tell_of_records(const char *path, const char *below)
+{
+	if (has_other_folder(path))
+		command_say("the trace in %s was cut before anything of it could be read: this is "
+			    "the report of the record files in %s",
+			    path, below);
+	else
+		command_say("there is no trace in %s (no snapshot was saved, or it went "
+			    "elsewhere): this is the report of the record files in %s",
+			    path, below);
+}
+
 /*
  * A folder without record files may be that of `slipstream trace`: they lie below it. They are read
- * where no trace came about, or none is wanted.
+ * where no trace came about, or none is wanted (`is_asked`).
  */
-static int add_path(struct report *report, const char *path, char **reterr_text)
+static int add_path(struct report *report, const char *path, bool is_asked, char **reterr_text)
 {
 	_cleanup_free_ char *below = memory_format("%s/records", path);
 	size_t files = report->file_count, problems = report->problems.count;
@@ -98,7 +130,10 @@ static int add_path(struct report *report, const char *path, char **reterr_text)
 	if (error || report->file_count > files || report->problems.count > problems ||
 	    stat(below, &status) || !S_ISDIR(status.st_mode))
 		return error;
-	return report_add_path(report, below, 0, reterr_text);
+	error = report_add_path(report, below, 0, reterr_text);
+	if (!is_asked && (report->file_count > files || report->problems.count > problems))
+		tell_of_records(path, below);
+	return error;
 }
 
 int command_report(int argc, char **argv)
@@ -131,7 +166,7 @@ int command_report(int argc, char **argv)
 		command_fail(EXIT_FAILURE, "%s", error_text);
 	report = report_new();
 	for (int i = 0; i < arguments.path_count; i++)
-		if (add_path(report, arguments.paths[i], &error_text)) {
+		if (add_path(report, arguments.paths[i], arguments.select.records, &error_text)) {
 			command_say("%s", error_text);
 			free(error_text);
 			error_text = NULL;

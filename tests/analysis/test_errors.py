@@ -256,9 +256,35 @@ class Traces(Case):
             file.write(records.sample().bytes())
         wanted = self.report(self.path("run/records")).stdout
         self.assertIn("IMPLICIT SYNCHRONIZATIONS", wanted)
-        self.assertEqual(self.report(self.path("run")).stdout, wanted)
+        result = self.report(self.path("run"))
+        self.assertEqual((result.stdout, result.stderr), (wanted, f"slipstream report: the trace in {self.path('run')} was cut before anything of it could be "
+                                                          f"read: this is the report of the record files in {self.path('run/records')}\n"))
+        self.assertEqual(self.report(self.path("run"), "--records").stderr, "")
         self.good("run/second")
         self.assertEqual(self.report(self.path("run"), "--records").stdout, wanted)
+
+    def test_no_snapshot_was_saved(self):
+        os.makedirs(self.path("run/records"))
+        with open(self.path("run/records/1-1.slip"), "wb") as file:
+            file.write(records.sample().bytes())
+        result = self.report(self.path("run"))
+        self.assertEqual((result.stdout, result.stderr), (
+            self.report(self.path("run/records")).stdout, f"slipstream report: there is no trace in {self.path('run')} (no snapshot was saved, or it went "
+            f"elsewhere): this is the report of the record files in {self.path('run/records')}\n"))
+
+    def test_records_beside_a_trace_that_cannot_be_read(self):
+        self.good("run/ust")
+        self.write("run/ust/metadata", "/* CTF 1.8 */ nonsense {")
+        os.makedirs(self.path("run/records"))
+        sample = records.sample().bytes()
+        hint = (f"slipstream report: the record files in {self.path('run/records')} are whole: `slipstream report --records {self.path('run')}` "
+                "shows them\n")
+        for data, end in ((sample, hint), (sample[:len(sample) // 2], "")):
+            with open(self.path("run/records/1-1.slip"), "wb") as file:
+                file.write(data)
+            lines = self.report(self.path("run"), status=1).stderr.splitlines(keepends=True)
+            self.assertIn("the trace cannot be read", lines[0])
+            self.assertEqual("".join(lines[1:]), end)
 
     def test_no_trace(self):
         os.mkdir(self.path("empty"))

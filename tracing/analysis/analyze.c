@@ -222,6 +222,32 @@ static void add_consumers(struct arguments *arguments, const struct graph *graph
 		sink_add(sink, report_consumer_new(&request));
 }
 
+static bool are_whole(const struct report *report)
+{
+	for (size_t i = 0; i < report->file_count; i++)
+		if (report->files[i]->problem_count)
+			return false;
+	return report->file_count && !report->problems.count;
+}
+
+/* A folder of `slipstream trace` has the record files of the same run, which need no daemon's help. */
+static void tell_of_records(const struct arguments *arguments)
+{
+	for (int i = 0; i < arguments->path_count; i++) {
+		_cleanup_free_ char *below = memory_format("%s/records", arguments->paths[i]);
+		_cleanup_free_ char *error_text = NULL, *line = NULL;
+		struct report *report = report_new();
+
+		if (!report_add_path(report, below, 0, &error_text) && are_whole(report)) {
+			line = memory_format("the record files in %s are whole: `slipstream report "
+					     "--records %s` shows them",
+					     below, arguments->paths[i]);
+			say(line);
+		}
+		report_free(report);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	struct arguments arguments = {0};
@@ -240,6 +266,7 @@ int main(int argc, char **argv)
 	if (graph_new(&places, sink, say, &graph, &error_text)) {
 		if (error_text)
 			say(error_text);
+		tell_of_records(&arguments);
 		return EXIT_FAILURE;
 	}
 	failures += graph_failures(graph);
@@ -251,6 +278,8 @@ int main(int argc, char **argv)
 	sink_free(sink); /* its reader looks at what is the graph's */
 	graph_free(graph);
 	whatif_extra_free(whatif);
+	if (failures || (status != EXIT_SUCCESS && !stop_signal))
+		tell_of_records(&arguments);
 	trace_places_done(&places);
 	if (fflush(stdout) || ferror(stdout)) {
 		command_say("cannot write the report to stdout");
