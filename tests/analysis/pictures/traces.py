@@ -39,8 +39,10 @@ class Process:
         self.trace, self.host, self.pid, self.ns = trace, host, pid, ns
         self.strings, self.numbers, self.completed = {}, {}, {}
         self.define_now, self.late = define, []
+        self.define("dump_begin", dump=1, reason=1)
         self.define("def_process", pid=pid, parent_pid=1, rank=rank, start_ns=ns, catalogue=1, exe=self.string(exe), command=self.string(command),
                     shim_version=self.string("0.1.0"), config=0, driver=0, driver_version=13000)
+        self.define("dump_end", dump=1, events=1)
 
     def define(self, event, /, **fields):
         if self.define_now:
