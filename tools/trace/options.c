@@ -83,7 +83,7 @@ static const struct argp_option options[] = {
 	{"snapshot", KEY_SNAPSHOT, "SIZE|TIME", 0,
 	 "keep the last SIZE bytes (K, M, G) or about the last TIME (ms, s) in memory; save them "
 	 "at "
-	 "the end and on SIGUSR1",
+	 "the end and on SIGUSR1 (without --snapshot that signal is the program's)",
 	 1},
 	{"definitions", KEY_DEFINITIONS, "SIZE", 0,
 	 "with --snapshot: SIZE bytes (K, M, G) for each processor keep what names the events "

@@ -58,7 +58,9 @@ static void tell(struct snapshots *snapshots, const char *name)
 	held_read(path, &held);
 	if (!held.is_saved) {
 		snapshots->failed++;
-		command_say("%s was not saved: there is no trace in it", name);
+		command_say("%s was not saved: %s", name,
+			    snapshots->dumped.count ? "there is no trace in it"
+						    : "no process was in the trace");
 		return;
 	}
 	snapshots->saved++;
