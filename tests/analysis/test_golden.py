@@ -144,7 +144,7 @@ class Meaning(Case):
         self.assertEqual((report["implicit_blocked_ns"], report["unknown_blocked_ns"]), (4000000, 100000))
         self.assertEqual(len(report["syncs"][1]["waited_for"]), 2)
         self.assertEqual(report["coverage"]["reasons"], ["1 call that waited is not defined in the trace (unknown in the report)",
-                                                         "the trace began 500 ms after the start of process 100, which had waited by then"])
+                                                         "the trace began 500 ms after the start of process 100: what came before is not in it"])
 
     def test_pid_reuse(self):
         report = self.report_json(golden("pid-reuse"))[0]

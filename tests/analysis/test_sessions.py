@@ -21,6 +21,7 @@ PROVIDER = os.environ["REAL_PROVIDER"]
 SIMCUDA = os.environ["SIMCUDA_FOLDER"]
 DEMO = os.environ["DEMO"]
 USER = os.environ["TRACING_USER"]
+PROGRAM = os.environ["TRACING_PROGRAM"]
 
 
 def pieces(report):
@@ -111,6 +112,60 @@ class Sessions(Case):
         self.assertGreater(len(glob.glob(trace.folder + "/archives/*")), 1)
         report = self.compare(trace.folder)
         self.assertEqual(len(report["processes"]), 2)
+
+    def program(self, *steps):
+        process = subprocess.Popen([PROGRAM, *steps], env=self.environment(), stdout=subprocess.DEVNULL)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        return process
+
+    def reached(self, name):
+        deadline = time.monotonic() + 60
+        while not os.path.exists(self.path(name)):
+            self.assertLess(time.monotonic(), deadline, name)
+            time.sleep(0.01)
+
+    def go(self, name):
+        with open(self.path(name), "w"):
+            pass
+
+    def test_late_session(self):
+        """It has the waits of its own time, says so, and no verdict speaks for those before."""
+        process = self.program("copies:50", "touch:" + self.path("ready"), "await:" + self.path("go"), "waits:20")
+        self.reached("ready")
+        trace = self.daemon.session("late")
+        self.go("go")
+        self.assertEqual(process.wait(60), 0)
+        trace.stop()
+        report, result = self.report_json(trace.folder)
+        (row,) = report["processes"]
+        self.assertEqual(sum(sync["count"] for sync in report["syncs"]), len(trace.events("wait")))
+        self.assertRegex(report["coverage"]["reasons"][0], r"\Athe trace began [\d.]+ m?s after the start of process \d+: what came before is not in it\Z")
+        self.assertEqual(len(report["coverage"]["reasons"]), 1)
+        self.assertTrue(row["recorded"]["is_part"])
+        self.assertGreater(row["recorded"]["begin_ns"], row["start_ns"])
+        self.assertEqual(report["wall_ns"], row["end_ns"] - row["recorded"]["begin_ns"])
+        self.assertIn(" that the trace holds)", result.stdout.splitlines()[0])
+        self.assertIn(f"  recorded of process {row['pid']}: ", result.stdout)
+
+    def test_stopped_session(self):
+        """Stopped while the program waits, and started again."""
+        trace = self.daemon.session("stopped")
+        process = self.program("waits:20", "touch:" + self.path("one"), "await:" + self.path("two"), "waits:20", "touch:" + self.path("three"),
+                               "await:" + self.path("four"), "waits:20")
+        self.reached("one")
+        trace.stop()
+        self.go("two")
+        self.reached("three")
+        trace.start()
+        self.go("four")
+        self.assertEqual(process.wait(60), 0)
+        trace.stop()
+        report = self.report_json(trace.folder)[0]
+        (row,) = report["processes"]
+        self.assertRegex(report["coverage"]["reasons"][0], rf"\Athe session was stopped for [\d.]+ m?s while process {row['pid']} ran\Z")
+        self.assertEqual(len(report["coverage"]["reasons"]), 1)
+        self.assertEqual(report["wall_ns"], row["end_ns"] - row["start_ns"] - row["recorded"]["gap_ns"])
 
     def wait_until_written(self, folder):
         """The consumer daemon of a busy machine comes to the disk later than the program to its end."""

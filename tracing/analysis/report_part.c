@@ -42,7 +42,7 @@ static void set_begin(struct record_span *span, const struct model_process *proc
 		      const struct trace_part *part, uint64_t start_ns, int64_t first_wait_ns)
 {
 	span->begin_ns = start_ns;
-	if (process->began_late || (process->no_first_dump && !part)) {
+	if (process->began_late || (process->no_first_dump && !(part && part->is_snapshot))) {
 		span->is_late = true;
 		span->begin_ns = host_time(process, process->first_ns);
 	}
@@ -198,8 +198,8 @@ static void doubt_begins(struct report *report)
 
 	if (found.count)
 		doubt(report, &found,
-		      memory_format("the trace began %s after the start of %s, which had waited "
-				    "by then",
+		      memory_format("the trace began %s after the start of %s: what came before "
+				    "is not in it",
 				    found.time, found.who));
 	found = find(report, overwritten);
 	if (found.count)
