@@ -43,6 +43,9 @@ CUresult array_destroy(const struct pool_block *block);
 /* Its work has just been waited for: what is held of its arrays goes, if nothing else is at work. Not for another context than the current. */
 void array_drained(uint64_t context);
 
+/* A context is about to end, which state knows: until no thread frees anything in a context that is not its own. */
+void held_wait_for_visitors(void);
+
 /* Contexts ended: what was held of them is gone. */
 void held_drop(bool (*lives)(uint64_t context));
 

@@ -50,6 +50,8 @@ static struct held {
 /* Threads that are giving blocks back; and when one had done so, clock ticks. */
 static uint32_t returning;
 static uint64_t returned;
+/* Threads that give back what is held of a context that is not their own: up while no context ends, by state_contexts_begin(). */
+static uint32_t visitors;
 
 #define LOAD(pointer) __atomic_load_n(pointer, __ATOMIC_RELAXED)
 
@@ -281,13 +283,25 @@ static uint32_t give_back_elsewhere(const struct held *held)
 	pushed = place_of(held) == THERE &&
 		 driver.cuCtxPushCurrent_v2((CUcontext)(uintptr_t)LOAD(&held->handle)) ==
 			 CUDA_SUCCESS;
+	if (pushed)
+		__atomic_add_fetch(&visitors, 1, __ATOMIC_SEQ_CST);
 	state_asking_end();
 	if (!pushed)
 		return 0;
-	/* Should another thread end it from here on, the driver refuses: it stays current here. */
+	/* Whoever ends it waits for us: its addresses would be another's before they are freed here. */
 	freed = give_all_back(id);
 	driver.cuCtxPopCurrent_v2(&popped);
+	__atomic_sub_fetch(&visitors, 1, __ATOMIC_SEQ_CST);
 	return freed;
+}
+
+void held_wait_for_visitors(void)
+{
+	int saved = errno;
+
+	while (__atomic_load_n(&visitors, __ATOMIC_SEQ_CST))
+		syscall(SYS_nanosleep, &(struct timespec){.tv_nsec = 50000}, NULL);
+	errno = saved;
 }
 
 /* Which device has no memory for the call: its stream's, or the current one's. */

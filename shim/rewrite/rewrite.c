@@ -53,6 +53,7 @@ void rewrite_export_table(bool known)
 bool rewrite_context_ending(struct call *call, CUresult *ret_result)
 {
 	/* State has let go of it already; its memory goes with it. Should it not end, what was held stays with the driver. */
+	held_wait_for_visitors();
 	pinned_drop(state_context_lives);
 	held_drop(state_context_lives);
 	stage_drop(state_context_lives);
