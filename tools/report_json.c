@@ -474,14 +474,6 @@ static json_t *config_json(const struct report *report)
 	return config;
 }
 
-static bool has_unknown_start(const struct report *report)
-{
-	for (size_t i = 0; i < report->file_count; i++)
-		if (report->files[i]->span.is_known && !report->files[i]->span.is_start_known)
-			return true;
-	return false;
-}
-
 json_t *report_json(struct report *report)
 {
 	json_t *object = new_object();
@@ -489,7 +481,8 @@ json_t *report_json(struct report *report)
 
 	set(object, "version", string(SLIPSTREAM_VERSION));
 	set(object, "wall_ns",
-	    report->wall_ns || !has_unknown_start(report) ? integer(report->wall_ns) : json_null());
+	    report->wall_ns || report_trace_has_starts(report) ? integer(report->wall_ns)
+							       : json_null());
 	set(object, "implicit_blocked_ns", integer(report->implicit_ns));
 	set(object, "own_cost_ns", integer(report->own_cost_ns));
 	set(object, "allowed_blocked_ns", integer(report->allowed_ns));

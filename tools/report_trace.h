@@ -63,6 +63,8 @@ char *report_trace_process(int32_t rank, const char *host, uint32_t pid);
 bool report_trace_is_part(const struct report *report);
 /* The counts of calls are those of the last dump of each process, and that is whole. True without a trace. */
 bool report_trace_has_counts(const struct report *report);
+/* It says of each process when that started. True without a trace. */
+bool report_trace_has_starts(const struct report *report);
 /* One line for each process of which the trace holds a part. */
 void report_trace_add_parts(const struct lines *lines, const struct report *report);
 /* The same as an object of the process's; NULL: not of a trace. */
