@@ -593,6 +593,13 @@ class Ways(Traced):
         self.assertTrue(1 <= len(self.snapshots()) <= 2, self.snapshots())
         self.assertGreater(len(waits(read_trace(self.snapshots()[0]))), 0)
 
+    def test_snapshots_of_a_call_that_blocks_long_every_second(self):
+        """Each is judged by what the process had said when it was saved, not by what it said since."""
+        result = self.trace("--snapshot", "64K", "--definitions", "256K", "--blocked-over", "50ms", steps=["long:60", "sleep:1100"] * 4)
+        self.assertGreaterEqual(len(self.snapshots()), 2)
+        self.assertEqual(result.stderr, "slipstream trace: %d snapshots are in %s; each can be read by itself\n" % (
+            len(self.snapshots()), self.folder))
+
     def test_snapshot_of_a_long_wait_at_level_full(self):
         """The daemon saves it at once; the process has repeated its definitions before it told of the wait."""
         self.trace("--snapshot", "64K", "--level", "full", "--blocked-over", "80ms", steps=["several:6000", "long:100", "sleep:500"])

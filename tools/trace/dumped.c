@@ -71,6 +71,8 @@ static bool has_definitions(const struct dumped_process *process, const struct h
 {
 	if (!held->any_definitions)
 		return false;
+	if (!held->definitions_since_ns)
+		return true;
 	for (size_t i = 0; i < ARRAY_SIZE(process->dump_ns); i++)
 		if (process->dump_ns[i] && process->dump_ns[i] <= held->end_ns &&
 		    process->dump_ns[i] >= held->definitions_since_ns)

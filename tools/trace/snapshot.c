@@ -71,7 +71,7 @@ static void tell(struct snapshots *snapshots, const char *name)
 		snapshots->in_part++;
 }
 
-void snapshots_tell(struct snapshots *snapshots)
+void snapshots_tell(struct snapshots *snapshots, uint64_t before)
 {
 	DIR *stream = opendir(snapshots->folder);
 	uint64_t told = snapshots->told;
@@ -83,7 +83,8 @@ void snapshots_tell(struct snapshots *snapshots)
 		uint64_t next;
 
 		if (!folder_is_snapshot(entry->d_name) || !number ||
-		    sscanf(number, "-%" SCNu64, &next) != 1 || next++ < snapshots->told)
+		    sscanf(number, "-%" SCNu64, &next) != 1 || next >= before ||
+		    next++ < snapshots->told)
 			continue;
 		tell(snapshots, entry->d_name);
 		told = next > told ? next : told;
@@ -136,7 +137,7 @@ void snapshots_save(struct snapshots *snapshots, struct session *session)
 		command_say("%s", error_text);
 		snapshots->failed++;
 	}
-	snapshots_tell(snapshots);
+	snapshots_tell(snapshots, UINT64_MAX);
 	if (silent && snapshots->failed == failed)
 		command_say("%s: the snapshot has what was said before%s", silent,
 			    snapshots->in_part != in_part ? ", as far as it is not named above"

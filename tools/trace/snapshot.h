@@ -39,8 +39,8 @@ void snapshots_settle(const struct snapshots *snapshots);
 
 /*
  * A line for each snapshot since the last call that was not saved, holds less time than asked for, or may
- * lack definitions. Counts them. After snapshots_note().
+ * lack definitions. Counts them. After snapshots_note(). Those with a number below `before`, counted from 0.
  */
-void snapshots_tell(struct snapshots *snapshots);
+void snapshots_tell(struct snapshots *snapshots, uint64_t before);
 
 #endif

@@ -316,13 +316,12 @@ static void on_tick(void *context)
 	save_wanted(tracer);
 	if (!tracer->options.blocked_over_ns || tracer->options.url)
 		return;
+	/* Those of the last tick: of newer ones the daemon may still be writing. */
+	snapshots_tell(&tracer->snapshots, tracer->snapshot_count);
 	count = folder_count_snapshots(tracer->folder);
-	if (count == tracer->snapshot_count) {
-		snapshots_tell(&tracer->snapshots);
+	if (count == tracer->snapshot_count)
 		return;
-	}
 	tracer->snapshot_count = count;
-	/* What it holds is told at the next tick: the daemon may still be writing. */
 	snapshots_note(&tracer->snapshots);
 	if (count < SNAPSHOTS_MAX)
 		session_rearm(tracer->session);
@@ -373,9 +372,10 @@ static void last_snapshot(struct tracer *tracer)
 	if (tracer->options.blocked_over_ns) {
 		snapshots_settle(&tracer->snapshots);
 		session_disarm(tracer->session);
+		snapshots_tell(&tracer->snapshots, tracer->snapshot_count);
 		if (folder_count_snapshots(tracer->folder) != tracer->snapshot_count)
 			snapshots_note(&tracer->snapshots);
-		snapshots_tell(&tracer->snapshots);
+		snapshots_tell(&tracer->snapshots, UINT64_MAX);
 		save_wanted(tracer);
 		if (tracer->wants_snapshot)
 			command_say("a snapshot was asked for, and not saved: no process was in "
