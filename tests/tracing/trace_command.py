@@ -481,7 +481,7 @@ class Ways(Traced):
         self.assertEqual(errors, "slipstream trace: a snapshot was asked for, and not saved: no process was in the trace\n"
                                  "slipstream trace: no snapshot was saved: no call blocked longer than asked for\n")
 
-    def test_sigusr1_without_snapshot_is_the_programs(self):
+    def test_snapshot_signal_is_the_programs_without_snapshots(self):
         script = "import os, signal, sys\nsignal.signal(signal.SIGUSR1, lambda *_: sys.exit(7))\nopen(sys.argv[1], 'w').close()\nsignal.pause()"
         process = subprocess.Popen(self.command(program="/usr/bin/python3", steps=["-c", script, self.path("ready")]), env=self.environment,
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

@@ -143,3 +143,17 @@ void snapshots_save(struct snapshots *snapshots, struct session *session)
 			    snapshots->in_part != in_part ? ", as far as it is not named above"
 							  : "");
 }
+
+void snapshots_say(const struct snapshots *snapshots, bool waits_for_calls)
+{
+	if (snapshots->saved)
+		command_say("%zu snapshot%s in %s; %s", snapshots->saved,
+			    snapshots->saved == 1 ? " is" : "s are", snapshots->folder,
+			    !snapshots->in_part     ? "each can be read by itself"
+			    : snapshots->saved == 1 ? "it is not whole"
+						    : "not all of them are whole");
+	else if (waits_for_calls && !snapshots->failed)
+		command_say("no snapshot was saved: no call blocked longer than asked for");
+	else
+		command_say("no snapshot was saved");
+}

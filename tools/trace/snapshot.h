@@ -43,4 +43,7 @@ void snapshots_settle(const struct snapshots *snapshots);
  */
 void snapshots_tell(struct snapshots *snapshots, uint64_t before);
 
+/* One line on where they are, and whether each can be read by itself. `waits_for_calls`: to be saved by the daemon only. */
+void snapshots_say(const struct snapshots *snapshots, bool waits_for_calls);
+
 #endif

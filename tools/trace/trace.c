@@ -7,13 +7,9 @@
  * Once the program runs, nothing that fails here changes what it does or how it ends: it is told in
  * one line.
  */
-#include <arpa/inet.h>
 #include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <signal.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -28,6 +24,7 @@
 #include "place.h"
 #include "process_state.h"
 #include "program.h"
+#include "relayd.h"
 #include "run.h"
 #include "session.h"
 #include "snapshot.h"
@@ -38,8 +35,6 @@
 #define DUMP_EVERY       "SLIPSTREAM_DUMP_EVERY"
 #define REGISTER_TIMEOUT "LTTNG_UST_REGISTER_TIMEOUT"
 #define EMPTY_BYTES      UINT64_C(12288) /* of a stream: a page or two are there without an event */
-#define READER_NS        UINT64_C(5000000000) /* that a live reader has for the rest */
-#define READER_STEP_US   50000
 
 struct tracer {
 	struct trace_options options;
@@ -76,26 +71,6 @@ static void hold_snapshot_signal(sigset_t *ret_before)
 	(void)unsetenv(RUN_TRACE_HOLDS);
 }
 
-/* Free ones, as far as anybody can know: they are closed again before the daemon takes them. */
-static void choose_ports(int ports[3])
-{
-	int descriptors[3];
-
-	for (int i = 0; i < 3; i++) {
-		struct sockaddr_in address = {.sin_family = AF_INET};
-		socklen_t length = sizeof(address);
-
-		address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-		descriptors[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-		if (bind(descriptors[i], (struct sockaddr *)&address, sizeof(address)) < 0 ||
-		    getsockname(descriptors[i], (struct sockaddr *)&address, &length) < 0)
-			command_fail(EXIT_RUN, "no free port on 127.0.0.1: %s", strerror(errno));
-		ports[i] = ntohs(address.sin_port);
-	}
-	for (int i = 0; i < 3; i++)
-		(void)close(descriptors[i]);
-}
-
 static void plan_relayd(struct tracer *tracer)
 {
 	char **arguments = memory_new(6 * sizeof(*arguments));
@@ -103,7 +78,7 @@ static void plan_relayd(struct tracer *tracer)
 
 	if (!tracer->parts.relayd)
 		command_fail(EXIT_RUN, "lttng-relayd not found (Debian package lttng-tools)");
-	choose_ports(ports);
+	relayd_choose_ports(ports);
 	tracer->control_port = ports[0];
 	tracer->data_port = ports[1];
 	tracer->live_port = ports[2];
@@ -342,29 +317,6 @@ static int run(struct tracer *tracer, struct run_end *ret_end)
 
 /* ---- After it ---- */
 
-/* Connections that a reader holds to our relay daemon. */
-static size_t count_readers(int port)
-{
-	_cleanup_fclose_ FILE *file = fopen("/proc/net/tcp", "re");
-	unsigned int local, state;
-	size_t count = 0;
-	char line[256];
-
-	while (file && fgets(line, sizeof(line), file))
-		count += sscanf(line, " %*d: %*8x:%x %*8x:%*x %x", &local, &state) == 2 &&
-			 (int)local == port && state == TCP_ESTABLISHED;
-	return count;
-}
-
-/* A live reader is behind by a moment; the session's end is told to it by the relay daemon. */
-static void wait_for_readers(const struct tracer *tracer)
-{
-	uint64_t limit = process_now_ns() + READER_NS;
-
-	while (count_readers(tracer->live_port) && process_now_ns() < limit)
-		(void)usleep(READER_STEP_US);
-}
-
 static void last_snapshot(struct tracer *tracer)
 {
 	if (!tracer->options.snapshot)
@@ -432,27 +384,11 @@ static void finish(struct tracer *tracer)
 	session_end(tracer->session);
 	tracer->session = NULL;
 	if (tracer->options.live)
-		wait_for_readers(tracer);
+		relayd_wait_for_readers(tracer->live_port);
 	end_daemons(tracer);
 	if (!is_explained)
 		say_empty(tracer);
 	daemon_log_keep(tracer->log, tracer->folder);
-}
-
-static void say_snapshots(const struct tracer *tracer)
-{
-	const struct snapshots *snapshots = &tracer->snapshots;
-
-	if (snapshots->saved)
-		command_say("%zu snapshot%s in %s; %s", snapshots->saved,
-			    snapshots->saved == 1 ? " is" : "s are", tracer->folder,
-			    !snapshots->in_part     ? "each can be read by itself"
-			    : snapshots->saved == 1 ? "it is not whole"
-						    : "not all of them are whole");
-	else if (tracer->options.blocked_over_ns && !snapshots->failed)
-		command_say("no snapshot was saved: no call blocked longer than asked for");
-	else
-		command_say("no snapshot was saved");
 }
 
 /* Somebody asked when the last one had been saved. */
@@ -476,7 +412,7 @@ static void say_place(const struct tracer *tracer)
 		command_say("the trace is with %s, as %s; record files are in %s", options->url,
 			    tracer->name, tracer->records);
 	else if (options->snapshot)
-		say_snapshots(tracer);
+		snapshots_say(&tracer->snapshots, options->blocked_over_ns);
 	else
 		command_say("the trace is in %s", tracer->folder);
 }
