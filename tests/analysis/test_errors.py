@@ -286,6 +286,18 @@ class Traces(Case):
             self.assertIn("the trace cannot be read", lines[0])
             self.assertEqual("".join(lines[1:]), end)
 
+    def test_records_beside_a_trace_that_is_read_in_part(self):
+        self.good("run/ust", packets=4, waits=50)
+        path = self.path("run/ust/slipstream_0")
+        os.truncate(path, os.path.getsize(path) - 100)
+        os.makedirs(self.path("run/records"))
+        with open(self.path("run/records/1-1.slip"), "wb") as file:
+            file.write(records.sample().bytes())
+        lines = self.report(self.path("run"), status=1).stderr.splitlines()
+        self.assertEqual(len(lines), 2, lines)
+        self.assertIn("is read in part", lines[0])
+        self.assertIn("--records", lines[1])
+
     def test_no_trace(self):
         os.mkdir(self.path("empty"))
         self.assertIn("no record file in", self.report(self.path("empty"), status=1).stderr)
