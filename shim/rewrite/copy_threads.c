@@ -27,6 +27,7 @@
 #define STACK_BYTES (256U << 10)
 /* Helpers that one thread wakes: a wake costs the waker 1 to 2 us each, so the woken wake others. */
 #define WAKE_EACH 2
+#define NAP_NS    20000
 
 #define OPEN   (1U << 31)
 #define TAKEN  (1U << 30)
@@ -53,6 +54,15 @@ uint64_t copy_now(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &time);
 	return (uint64_t)time.tv_sec * 1000000000U + (uint64_t)time.tv_nsec;
+}
+
+void copy_nap(void)
+{
+	static const struct timespec nap = {.tv_nsec = NAP_NS};
+	int saved = errno;
+
+	syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, &nap, NULL);
+	errno = saved;
 }
 
 static void futex(uint32_t operation, uint32_t value)

@@ -53,6 +53,9 @@ static inline void copy_pause(void)
 #endif
 }
 
+/* Some 20 us of sleep. Keeps errno; no cancellation point. */
+void copy_nap(void);
+
 /* Monotonic nanoseconds. */
 uint64_t copy_now(void);
 

@@ -8,6 +8,8 @@
  */
 #include "rewrite/stage.h"
 
+#include <pthread.h>
+
 #include "driver/driver.h"
 #include "emit/emit.h"
 #include "rewrite/chunks.h"
@@ -16,9 +18,11 @@
 #include "rewrite/stage_tuning.h"
 
 /* Below it posting costs more than the helpers save. */
-#define SPLIT_MIN      ((size_t)192 << 10)
-#define SPLIT_UNIT     ((size_t)64 << 10)
-#define PIECE_MIN      ((size_t)256 << 10)
+#define SPLIT_MIN  ((size_t)192 << 10)
+#define SPLIT_UNIT ((size_t)64 << 10)
+#define PIECE_MIN  ((size_t)256 << 10)
+/* About 100 us: longer than a unit takes. */
+#define LOOKS_SPINNING 2500
 #define PIECES_AT_BEST 8
 /* From the device: what is larger than the caches is not read from them afterwards. */
 #define DRAIN_STREAMED_MIN ((size_t)4 << 20)
@@ -81,15 +85,19 @@ static bool is_streamed(const struct stage_copy *copy, size_t bytes)
 static bool copy_units(struct stage_job *job, int slot)
 {
 	uint64_t units = job->shape.units;
-	unsigned int wanted = stage_helpers(job->shape.to_device);
+	unsigned int wanted = stage_helpers(job->shape.to_device), looks;
 
 	if (slot >= 0 && units > 1)
 		copy_threads_post(slot, stage_job_help, job,
 				  units - 1 < wanted ? (unsigned int)units - 1 : wanted);
 	while (stage_job_step(job))
 		;
-	while (!stage_job_has_failed(job) && !stage_job_is_finished(job, 0))
-		copy_pause();
+	for (looks = 0; !stage_job_has_failed(job) && !stage_job_is_finished(job, 0); looks++) {
+		if (looks < LOOKS_SPINNING)
+			copy_pause();
+		else /* a helper that wants this processor, perhaps */
+			copy_nap();
+	}
 	if (!stage_job_has_failed(job))
 		return true;
 	if (slot >= 0)
@@ -282,6 +290,7 @@ static bool copy(const struct stage_copy *what)
 enum stage_outcome stage_copy(const struct stage_copy *what, CUresult *ret_result)
 {
 	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+	int cancel_state;
 	bool done;
 
 	if (!driver.cuMemHostRegister_v2 || !driver.cuEventCreate || !driver.cuEventRecord ||
@@ -289,7 +298,10 @@ enum stage_outcome stage_copy(const struct stage_copy *what, CUresult *ret_resul
 	    !driver.cuMemcpyDtoHAsync_v2 || !driver.cuThreadExchangeStreamCaptureMode ||
 	    driver.cuThreadExchangeStreamCaptureMode(&mode) != CUDA_SUCCESS)
 		return STAGE_DRIVER;
+	/* A thread that ended here would leave its gate closed. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
 	done = copy(what);
+	pthread_setcancelstate(cancel_state, NULL);
 	driver.cuThreadExchangeStreamCaptureMode(&mode);
 	*ret_result = CUDA_SUCCESS;
 	return done ? STAGE_DONE : STAGE_DRIVER;

@@ -42,8 +42,8 @@ enum stage_outcome stage_copy(const struct stage_copy *copy, CUresult *ret_resul
 
 /*
  * A call of the driver that waits for the device may hold locks of the driver that submissions need; while a gate is open that would be a
- * deadlock. So such a call is made between these two: begin waits until no copy is submitting behind its gate (some ms at most), and none
- * begins before the end; their copies go to the driver.
+ * deadlock. So such a call is made between these two: begin waits until no copy is submitting behind its gate (some ms at most, since a gate
+ * is placed where its stream has been waited for), and none begins before the end; their copies go to the driver.
  */
 void stage_drain_begin(void);
 void stage_drain_end(void);

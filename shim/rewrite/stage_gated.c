@@ -11,13 +11,15 @@
  * the internal stream into a queue of the hardware behind something that waits for the gate. While we are here that can be seen:
  * the program's stream has arrived at the gate, and yet nothing moves. Then the host opens it, and the driver copies.
  *
+ * The gate is placed in a stream that has just been waited for, so that it is closed for the time of the copy alone. Calls that drain wait for
+ * closed gates, and what the stream waits for may be behind such a call: a host function that wants the caller's mutex, or makes the call itself,
+ * a value that another thread's next call writes. Only what others put into the stream in the moment between counts for nothing.
+ *
  * Submissions cannot block behind the gate: the internal stream holds at most twice the ring's pieces and a few words.
  */
 #include "rewrite/stage_gated.h"
 
-#include <errno.h>
 #include <sched.h>
-#include <time.h>
 
 #include "driver/driver.h"
 #include "emit/emit.h"
@@ -26,8 +28,9 @@
 
 /* Without progress: then a thread sleeps between its looks, and the driver is asked for errors. */
 #define SPIN_NS  60000
-#define SLEEP_NS 20000
 #define CHECK_NS 2000000
+/* Looks before a thread sleeps between them that waits for others to go. */
+#define YIELDS 64
 
 /* Copies that submit behind a gate, and calls that drain the device. Each side counts itself, then looks at the other (sequentially consistent). */
 static uint32_t gates, drains;
@@ -50,11 +53,22 @@ struct gated {
 	bool slept;
 };
 
+/* Who is waited for may need this processor, and this thread be a real-time one. */
+static void give_way(unsigned int looks)
+{
+	if (looks < YIELDS)
+		sched_yield();
+	else
+		copy_nap();
+}
+
 void stage_job_leave(struct stage_job *job, int slot)
 {
+	unsigned int looks;
+
 	copy_threads_close(slot);
-	while (copy_threads_inside(slot))
-		sched_yield();
+	for (looks = 0; copy_threads_inside(slot); looks++)
+		give_way(looks);
 }
 
 static bool enter(struct gated *gated)
@@ -73,9 +87,11 @@ static void leave(struct gated *gated)
 
 void stage_drain_begin(void)
 {
+	unsigned int looks;
+
 	__atomic_add_fetch(&drains, 1, __ATOMIC_SEQ_CST);
-	while (__atomic_load_n(&gates, __ATOMIC_SEQ_CST))
-		sched_yield();
+	for (looks = 0; __atomic_load_n(&gates, __ATOMIC_SEQ_CST); looks++)
+		give_way(looks);
 }
 
 void stage_drain_end(void)
@@ -107,8 +123,22 @@ static bool may_submit(struct gated *gated)
 	return gated->submitted < gated->drained + job->ring;
 }
 
+static bool wait_for_stream(struct gated *gated)
+{
+	uint64_t before = copy_now();
+	CUresult result = driver.cuStreamSynchronize(gated->stream);
+
+	/* Helpers that found nothing meanwhile have left. */
+	gated->slept = gated->slept || copy_now() - before > SPIN_NS;
+	return result == CUDA_SUCCESS;
+}
+
 static bool place(struct gated *gated)
 {
+	if (!wait_for_stream(gated)) {
+		emit_note(NOTE_REWRITE, "a staged copy could not wait for its stream");
+		return false;
+	}
 	if (!enter(gated)) {
 		emit_note(NOTE_REWRITE, "a staged copy met a call that drains the device");
 		return false;
@@ -150,7 +180,9 @@ static bool is_done(struct gated *gated)
 	while (!job->shape.to_device && gated->drained < gated->submitted &&
 	       stage_job_is_finished(job, gated->drained))
 		gated->drained++;
-	return job->shape.to_device || gated->drained == job->shape.pieces;
+	/* Whoever asks for the stream then finds it as idle as behind the driver's copy. */
+	return job->shape.to_device ||
+	       (gated->drained == job->shape.pieces && stage_ring_has_passed(gated->ring));
 }
 
 static void progressed(struct gated *gated)
@@ -211,16 +243,14 @@ static bool check(struct gated *gated, uint64_t now)
 /* Nothing to do for this thread. False: it is no use. */
 static bool rest(struct gated *gated)
 {
-	static const struct timespec nap = {.tv_nsec = SLEEP_NS};
 	uint64_t now = copy_now();
-	int saved = errno, i;
+	int i;
 
 	if (now - gated->checked > CHECK_NS && !check(gated, now))
 		return false;
 	if (now - gated->since > SPIN_NS) {
 		gated->slept = true;
-		nanosleep(&nap, NULL);
-		errno = saved;
+		copy_nap();
 		return true;
 	}
 	for (i = 0; i < 8; i++)

@@ -7,7 +7,8 @@
  * the copy wrote to the host is there before it, and what it read from the host has been read. The reader's acquire load pairs with it.
  * Numbers rise over all copies of a ring and are compared by difference, so that they may wrap; a copy has fewer pieces than 2^31.
  *
- * The place in the program's stream is one call of cuStreamBatchMemOp: a write of `arrived` and the wait for `gate`. An event and a wait would be
+ * The place in the program's stream is one call of cuStreamBatchMemOp: a write of `arrived`, the wait for `gate`, and, from the device, a write of
+ * `passed`. An event and a wait would be
  * two calls, and another thread's operation could come to lie between them, beside the copy.
  *
  * The driver does not know of these dependencies. The internal stream has the highest priority, so that it should share no queue of the
@@ -173,7 +174,7 @@ static CUdeviceptr word(const struct stage_ring *ring, size_t offset)
 
 bool stage_ring_place(struct stage_ring *ring, CUstream stream)
 {
-	CUstreamBatchMemOpParams place[2];
+	CUstreamBatchMemOpParams place[3];
 
 	ring->copies++;
 	memset(place, 0, sizeof(place));
@@ -184,7 +185,11 @@ bool stage_ring_place(struct stage_ring *ring, CUstream stream)
 	place[1].waitValue.address = WORD(ring, gate);
 	place[1].waitValue.value = ring->copies;
 	place[1].waitValue.flags = CU_STREAM_WAIT_VALUE_GEQ;
-	if (driver.cuStreamBatchMemOp_v2(stream, 2, place, 0) != CUDA_SUCCESS) {
+	place[2].operation = CU_STREAM_MEM_OP_WRITE_VALUE_32;
+	place[2].writeValue.address = WORD(ring, passed);
+	place[2].writeValue.value = ring->copies;
+	if (driver.cuStreamBatchMemOp_v2(stream, ring->to_device ? 2 : 3, place, 0) !=
+	    CUDA_SUCCESS) {
 		/* Should half of it be there all the same. */
 		stage_ring_open(ring);
 		return false;

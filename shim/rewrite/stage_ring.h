@@ -21,6 +21,8 @@ struct stage_words {
 	uint32_t gate __attribute__((aligned(
 		64))); /* the internal stream, or the host: number of the copy that is over */
 	uint32_t progress __attribute__((aligned(64))); /* the internal stream: pieces moved */
+	uint32_t passed __attribute__((aligned(
+		64))); /* the program's stream: number of the copy whose gate it is past; from the device only */
 };
 
 struct stage_ring {
@@ -65,6 +67,12 @@ bool stage_ring_ask(struct stage_ring *ring, const struct stage_job *job, uint32
 static inline bool stage_ring_has_arrived(const struct stage_ring *ring)
 {
 	return __atomic_load_n(&ring->words->arrived, __ATOMIC_ACQUIRE) == ring->copies;
+}
+
+/* Is the program's stream past the gate of a copy from the device? */
+static inline bool stage_ring_has_passed(const struct stage_ring *ring)
+{
+	return __atomic_load_n(&ring->words->passed, __ATOMIC_ACQUIRE) == ring->copies;
 }
 
 /* Everything that the engine calls for copies of many pieces. */

@@ -64,6 +64,7 @@ struct named_case {
 	const char *name;
 	void (*run)(void);
 };
-extern const struct named_case order_cases[], memory_cases[], life_cases[], shape_cases[];
+extern const struct named_case order_cases[], memory_cases[], life_cases[], between_cases[],
+	shape_cases[];
 
 #endif

@@ -148,6 +148,10 @@ CASES = {
     "reset": ((None, 4), None),
     "broken": ((0, 0), None),
     "broken-to-host": ((0, 0), None),
+    "others-go-on": ((None, None), None),
+    "host-function-calls": ((1, 1), None),
+    "leaves-nothing": ((1, 60), None),
+    "cancelled": ((2, 2), None),
 }
 
 
@@ -226,6 +230,12 @@ def settings(options):
         done = run(options, [options.cases, "drained"], SIMCUDA_DRAIN_LOCK="on")
         expect(done.total["to_device"] and done.total["from_device"], f"counts {dict(done.total)}")
     yield "drained", drained
+
+    def lingering():
+        """The device is late with all that it may be late with: what is told of the stream is right all the same."""
+        done = run(options, [options.cases, "leaves-nothing"], SIMCUDA_SEED="1")
+        expect(done.staged() == (1, 60), f"staged {done.staged()}: {dict(done.reasons)}")
+    yield "lingering", lingering
 
     def blocking():
         done = run(options, [options.cases, "plain"], CUDA_LAUNCH_BLOCKING="1")

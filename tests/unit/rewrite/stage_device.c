@@ -194,9 +194,9 @@ static CUresult batch(CUstream stream, unsigned int count, CUstreamBatchMemOpPar
 		      unsigned int flags)
 {
 	CUresult result = enter(DEVICE_PLACE, stream);
-	struct operation write = {.kind = WRITE}, wait = {.kind = WAIT};
+	struct operation write = {.kind = WRITE}, wait = {.kind = WAIT}, passed = {.kind = WRITE};
 
-	if (count != 2 || operations[0].operation != CU_STREAM_MEM_OP_WRITE_VALUE_32 ||
+	if (count < 2 || count > 3 || operations[0].operation != CU_STREAM_MEM_OP_WRITE_VALUE_32 ||
 	    operations[1].operation != CU_STREAM_MEM_OP_WAIT_VALUE_32 ||
 	    operations[1].waitValue.flags != CU_STREAM_WAIT_VALUE_GEQ ||
 	    operations[0].writeValue.flags)
@@ -207,9 +207,18 @@ static CUresult batch(CUstream stream, unsigned int count, CUstreamBatchMemOpPar
 	write.value = operations[0].writeValue.value;
 	wait.word = (uint32_t *)(uintptr_t)operations[1].waitValue.address;
 	wait.value = operations[1].waitValue.value;
+	if (count == 3) {
+		if (operations[2].operation != CU_STREAM_MEM_OP_WRITE_VALUE_32 ||
+		    operations[2].writeValue.flags)
+			abort();
+		passed.word = (uint32_t *)(uintptr_t)operations[2].writeValue.address;
+		passed.value = operations[2].writeValue.value;
+	}
 	pthread_mutex_lock(&lock);
 	push(stream_of(stream), &write);
 	push(stream_of(stream), &wait);
+	if (count == 3)
+		push(stream_of(stream), &passed);
 	pthread_mutex_unlock(&lock);
 	return CUDA_SUCCESS;
 }

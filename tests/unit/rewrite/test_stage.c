@@ -169,14 +169,14 @@ static void test_order_of_calls(void **state)
 	/* Many: eight pieces, behind a place in the stream. */
 	copy = line(true, device, host, 4 * MIB);
 	assert_int_equal(stage(&copy), STAGE_DONE);
-	assert_calls("xrpgcrrrrrrr1P9W9C9w9C9w9C9w9C9w9C9w9C9w9C9w9C9w9wx");
+	assert_calls("xrpgcrrrrrrr1S1P9W9C9w9C9w9C9w9C9w9C9w9C9w9C9w9C9w9wx");
 	copy.to_device = false;
 	assert_int_equal(stage(&copy), STAGE_DONE);
-	assert_calls("xrpgc1P10W10C10w10C10w10C10w10C10w10C10w10C10w10C10w10C10w10wx");
+	assert_calls("xrpgc1S1P10W10C10w10C10w10C10w10C10w10C10w10C10w10C10w10C10w10wx");
 	stage_tuning.by_value = false;
 	copy.width = 3 * MIB;
 	assert_int_equal(stage(&copy), STAGE_DONE);
-	assert_calls("x1P10W10Cn10R10Cn10R10Cn10R10Cn10R10Cn10R10Cn10R10Cn10R10Cn10R10wx");
+	assert_calls("x1S1P10W10Cn10R10Cn10R10Cn10R10Cn10R10Cn10R10Cn10R10Cn10R10Cn10R10wx");
 	release(host, 8 * MIB);
 	release(device, 8 * MIB);
 }
