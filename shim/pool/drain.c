@@ -3,6 +3,8 @@
  * Drain: held blocks that leave the pool (pool.h). Called by the rewrites, which free them by the driver where it still has them. What
  * threads hold in their magazines goes into the depots first, so nothing that is held is out of reach.
  */
+#include <limits.h>
+
 #include "pool/internal.h"
 
 /* Which held blocks are moved out: those of a kind and context; or where `lives` is given, of contexts that do not live. */
@@ -11,6 +13,7 @@ struct which {
 	uint64_t context;
 	bool (*lives)(uint64_t context);
 	uint64_t keep;
+	unsigned int most; /* so many more */
 };
 
 static bool stays(const struct which *which, const struct pool_block *block)
@@ -32,21 +35,23 @@ static void move_one(struct pool_block **link, struct pool_block **to)
 }
 
 /* Moves blocks of a list to *to. */
-static void move(struct pool_block **link, const struct which *which, struct pool_block **to)
+static void move(struct pool_block **link, struct which *which, struct pool_block **to)
 {
 	struct pool_block *block;
 
 	while ((block = *link)) {
-		if (!which->lives && pool_sums[which->kind].held <= which->keep)
+		if (!which->lives && (pool_sums[which->kind].held <= which->keep || !which->most))
 			return;
-		if (stays(which, block))
+		if (stays(which, block)) {
 			link = &block->next;
-		else
-			move_one(link, to);
+			continue;
+		}
+		move_one(link, to);
+		which->most--;
 	}
 }
 
-static void move_all(const struct which *which, bool parked, struct pool_block **to)
+static void move_all(struct which *which, bool parked, struct pool_block **to)
 {
 	struct pool_depot *depot;
 	unsigned int i;
@@ -58,9 +63,10 @@ static void move_all(const struct which *which, bool parked, struct pool_block *
 		move(&pool_batches[i], which, to);
 }
 
-struct pool_block *pool_drain(enum pool_kind kind, uint64_t context, uint64_t keep, bool parked)
+static struct pool_block *drain(enum pool_kind kind, uint64_t context, uint64_t keep, bool parked,
+				unsigned int most)
 {
-	const struct which which = {.kind = kind, .context = context, .keep = keep};
+	struct which which = {.kind = kind, .context = context, .keep = keep, .most = most};
 	struct pool_block *list = NULL;
 
 	if (!lock_take(&pool_lock))
@@ -72,9 +78,20 @@ struct pool_block *pool_drain(enum pool_kind kind, uint64_t context, uint64_t ke
 	return list;
 }
 
+struct pool_block *pool_drain(enum pool_kind kind, uint64_t context, uint64_t keep, bool parked)
+{
+	return drain(kind, context, keep, parked, UINT_MAX);
+}
+
+struct pool_block *pool_drain_some(enum pool_kind kind, uint64_t context, uint64_t keep,
+				   unsigned int most)
+{
+	return drain(kind, context, keep, true, most);
+}
+
 struct pool_block *pool_drop(bool (*lives)(uint64_t context))
 {
-	const struct which which = {.lives = lives};
+	struct which which = {.lives = lives, .most = UINT_MAX};
 	struct pool_block *block, *list = NULL, **link;
 	unsigned int i;
 

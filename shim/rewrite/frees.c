@@ -185,12 +185,12 @@ bool rewrite_device_free(struct call *call, CUresult *ret_result, CUdeviceptr ad
 		/* The limit: this call has drained the device, so others may go too. */
 		why = "a free above the limit";
 		pool_bytes(POOL_DEVICE, &bytes);
-		freed += held_give_back(POOL_DEVICE, block.context, bytes.limit / 2);
+		freed += held_give_some_back(POOL_DEVICE, block.context, bytes.limit / 2);
 	} else if (freed && state_is_doubted() &&
 		   block.context == state_context_id(call->context)) {
 		/* Nothing of it will be used again. */
-		freed += held_give_back(POOL_DEVICE, block.context, 0);
-		freed += held_give_back(POOL_ARRAY, block.context, 0);
+		freed += held_give_some_back(POOL_DEVICE, block.context, 0);
+		freed += held_give_some_back(POOL_ARRAY, block.context, 0);
 	}
 	if (why) {
 		emit_note(NOTE_REWRITE, why);

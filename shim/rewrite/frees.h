@@ -37,6 +37,8 @@ bool held_arrays(void);
  * device: only in calls that drain it anyway, or while it is idle. How many blocks were freed.
  */
 uint32_t held_give_back(enum pool_kind kind, uint64_t context, uint64_t keep);
+/* The same, as far as GIVE_BACK_NS goes. */
+uint32_t held_give_some_back(enum pool_kind kind, uint64_t context, uint64_t keep);
 
 /* frees_array.c: by the driver. */
 CUresult array_destroy(const struct pool_block *block);

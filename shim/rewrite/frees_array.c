@@ -98,7 +98,7 @@ static void made(struct call *call, uint64_t handle, uint32_t flags,
 
 	/* Nothing waits now: what could not go before goes. */
 	if (held_arrays() && state_is_idle())
-		held_give_back(POOL_ARRAY, context, 0);
+		held_give_some_back(POOL_ARRAY, context, 0);
 	if (size && !(shape->Flags & FOREIGN_MEMORY) && !(handle & 15) &&
 	    !pool_add(context, POOL_ARRAY_FLAG | flags, bytes, size, handle))
 		emit_note(NOTE_REWRITE, "a block could not be stored");
@@ -177,7 +177,7 @@ static void really_destroy(struct call *call, CUresult *ret_result, uint64_t han
 void array_drained(uint64_t context)
 {
 	if (held_arrays() && context && state_current_context() == context && state_is_idle() &&
-	    held_give_back(POOL_ARRAY, context, 0))
+	    held_give_some_back(POOL_ARRAY, context, 0))
 		counts_bytes();
 }
 
@@ -226,7 +226,7 @@ static bool destroy_or_keep(struct call *call, CUresult *ret_result, uint64_t ha
 	if (!why && *ret_result == CUDA_SUCCESS) {
 		/* This call has drained the device, if there was anything to drain. */
 		pool_bytes(POOL_ARRAY, &bytes);
-		freed += held_give_back(POOL_ARRAY, block.context, idle ? 0 : bytes.limit / 2);
+		freed += held_give_some_back(POOL_ARRAY, block.context, idle ? 0 : bytes.limit / 2);
 		why = idle ? NULL : "a free above the limit";
 	}
 	if (why) {

@@ -11,6 +11,7 @@
  * meanwhile, since another thread may end one at any time.
  */
 #include <errno.h>
+#include <limits.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -211,7 +212,7 @@ bool held_arrays(void)
 	return bytes.held != 0;
 }
 
-uint32_t held_give_back(enum pool_kind kind, uint64_t context, uint64_t keep)
+static uint32_t give_back(enum pool_kind kind, uint64_t context, uint64_t keep, unsigned int most)
 {
 	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
 	const struct pool_block *block;
@@ -221,7 +222,7 @@ uint32_t held_give_back(enum pool_kind kind, uint64_t context, uint64_t keep)
 
 	/* Before the blocks are out of the pool: wait_for_others(). */
 	__atomic_add_fetch(&returning, 1, __ATOMIC_SEQ_CST);
-	list = pool_drain(kind, context, keep, true);
+	list = pool_drain_some(kind, context, keep, most);
 	if (!list) {
 		__atomic_sub_fetch(&returning, 1, __ATOMIC_SEQ_CST);
 		return 0;
@@ -245,6 +246,23 @@ uint32_t held_give_back(enum pool_kind kind, uint64_t context, uint64_t keep)
 	__atomic_sub_fetch(&returning, 1, __ATOMIC_SEQ_CST);
 	pool_spare(list);
 	return count;
+}
+
+uint32_t held_give_back(enum pool_kind kind, uint64_t context, uint64_t keep)
+{
+	return give_back(kind, context, keep, UINT_MAX);
+}
+
+uint32_t held_give_some_back(enum pool_kind kind, uint64_t context, uint64_t keep)
+{
+	uint64_t end = clock_now_ns() + GIVE_BACK_NS;
+	uint32_t freed = 0, now;
+
+	do {
+		now = give_back(kind, context, keep, GIVE_BACK_ONCE);
+		freed += now;
+	} while (now && clock_now_ns() < end);
+	return freed;
 }
 
 /*

@@ -23,6 +23,13 @@ const char *free_objection(struct call *call, const struct pool_block *block,
 /* pointer.c: the block that the address lies in, as the program may see it: behind what was asked for there is nothing. */
 enum pool_state pointer_find(uint64_t address, struct pool_block *ret_block);
 
+/*
+ * A call that gives held blocks back to the driver besides doing its own work begins no more of them after this time, so that what other frees did not
+ * wait for is not one long stall here. It is enough for more than one block a call, so what is held does shrink.
+ */
+#define GIVE_BACK_NS   UINT64_C(1000000)
+#define GIVE_BACK_ONCE 4 /* blocks between two looks at the clock */
+
 /* counts.c: what the report tells; adds are relaxed and never lost. Before counts_start() they go nowhere. */
 void counts_start(void);
 extern struct record_rewrite *counts, *counts_frees,

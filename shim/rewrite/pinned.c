@@ -56,7 +56,7 @@ static CUresult driver_alloc(void **ret_address, size_t bytes, uint32_t flags)
 					  : driver.cuMemHostAlloc(ret_address, bytes, flags);
 }
 
-/* Frees a list that pool_drain() gave; how many. Only in a call that drains the device anyway. */
+/* Frees a list that pool_drain() or pool_drain_some() gave; how many. Only in a call that drains the device anyway. */
 static uint32_t free_list(struct pool_block *list)
 {
 	const struct pool_block *block;
@@ -74,6 +74,19 @@ static uint32_t free_list(struct pool_block *list)
 	}
 	pool_spare(list);
 	return count;
+}
+
+/* Frees what is held of the context until at most `keep` bytes are held at all, or GIVE_BACK_NS are over. */
+static uint32_t give_some_back(uint64_t context, uint64_t keep)
+{
+	uint64_t end = clock_now_ns() + GIVE_BACK_NS;
+	uint32_t freed = 0, now;
+
+	do {
+		now = free_list(pool_drain_some(POOL_PINNED, context, keep, GIVE_BACK_ONCE));
+		freed += now;
+	} while (now && clock_now_ns() < end);
+	return freed;
 }
 
 /* The driver has the last word: without a block of ours it is asked with the program's own arguments. */
@@ -283,7 +296,7 @@ bool rewrite_host_free(struct call *call, CUresult *ret_result, void *address)
 		/* The limit: this call has drained the device, so others may go too. */
 		why = "a free above the limit";
 		pool_bytes(POOL_PINNED, &bytes);
-		freed += free_list(pool_drain(POOL_PINNED, block.context, bytes.limit / 2, true));
+		freed += give_some_back(block.context, bytes.limit / 2);
 	}
 	if (why) {
 		emit_note(NOTE_REWRITE, why);

@@ -280,6 +280,23 @@ static void test_drain(void **state)
 	assert_int_not_equal(take(2, 0, 1000), 0);
 }
 
+static void test_drain_some(void **state)
+{
+	struct pool_block *list;
+
+	for (uint64_t i = 1; i <= 8; i++) {
+		add(1, 0, 1000, i << 16);
+		assert_true(pool_park(i << 16, 1, i % 2 == 0));
+	}
+	for (unsigned int left = 8; left; left -= 2) {
+		list = pool_drain_some(POOL_PINNED, 1, 0, 2);
+		assert_int_equal(count(list), 2);
+		pool_spare(list);
+		assert_bytes(0, (left - 2) * 1024);
+	}
+	assert_null(pool_drain_some(POOL_PINNED, 1, 0, 2));
+}
+
 static void test_drop(void **state)
 {
 	struct pool_block block;
@@ -390,6 +407,7 @@ int main(void)
 		cmocka_unit_test_setup(test_address_comes_back, begin),
 		cmocka_unit_test_setup(test_put_back, begin),
 		cmocka_unit_test_setup(test_drain, begin),
+		cmocka_unit_test_setup(test_drain_some, begin),
 		cmocka_unit_test_setup(test_drop, begin),
 		cmocka_unit_test_setup(test_threads, begin),
 		cmocka_unit_test(test_limit_setting),
