@@ -50,7 +50,7 @@ def run(options, fix, how, threads, size):
         environment["SIMCUDA_COSTS"] = "measured"
     with tempfile.TemporaryDirectory() as folder:
         if fix:
-            environment.update(LD_PRELOAD=os.path.join(options.build, "shim/libslipstream.so"), SLIPSTREAM_MODE="fix", SLIPSTREAM_OUT=folder)
+            environment.update(LD_PRELOAD=os.path.join(options.build, "shim/libslipstream.so"), SLIPSTREAM_MODE="fix", SLIPSTREAM_FIX="pinned", SLIPSTREAM_OUT=folder)
         done = subprocess.run([os.path.join(options.build, "tests/bench/pinned"), how, str(threads), str(size), "50" if options.quick else "300"],
                               env=environment, capture_output=True, text=True, timeout=300, check=False)
         if done.returncode == 77:

@@ -55,7 +55,7 @@ def run(options, command, fix=True, **variables):
                        if not name.startswith(("SLIPSTREAM_", "SIMCUDA_", "CUDA_"))}
         environment.update(LD_LIBRARY_PATH=options.simcuda, SIMCUDA_COSTS="none", **variables)
         if fix:
-            environment.update(LD_PRELOAD=options.shim, SLIPSTREAM_MODE="fix", SLIPSTREAM_OUT=folder)
+            environment.update(LD_PRELOAD=options.shim, SLIPSTREAM_MODE="fix", SLIPSTREAM_FIX="pinned", SLIPSTREAM_OUT=folder)
         try:
             done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=LIMIT_S, check=False)
         except subprocess.TimeoutExpired:
@@ -143,7 +143,7 @@ def cases(options):
         with tempfile.TemporaryDirectory() as folder:
             os.symlink(options.signals_driver, os.path.join(folder, "libcuda.so.1"))
             environment = {name: value for name, value in os.environ.items() if not name.startswith("SLIPSTREAM_")}
-            environment.update(LD_LIBRARY_PATH=folder, LD_PRELOAD=options.shim, SLIPSTREAM_MODE="fix", SLIPSTREAM_OUT=folder)
+            environment.update(LD_LIBRARY_PATH=folder, LD_PRELOAD=options.shim, SLIPSTREAM_MODE="fix", SLIPSTREAM_FIX="pinned", SLIPSTREAM_OUT=folder)
             done = subprocess.run([options.signals], env=environment, capture_output=True, text=True, timeout=LIMIT_S, check=False)
             expect(done.returncode == 0, f"ended with {done.returncode}: {done.stderr.strip()}")
             total, _ = counts(folder)
@@ -157,7 +157,7 @@ def cases(options):
         with tempfile.TemporaryDirectory() as folder:
             os.symlink(options.signals_driver, os.path.join(folder, "libcuda.so.1"))
             environment = {name: value for name, value in os.environ.items() if not name.startswith("SLIPSTREAM_")}
-            environment.update(LD_LIBRARY_PATH=folder, LD_PRELOAD=options.shim, SLIPSTREAM_MODE="fix", SLIPSTREAM_OUT=folder)
+            environment.update(LD_LIBRARY_PATH=folder, LD_PRELOAD=options.shim, SLIPSTREAM_MODE="fix", SLIPSTREAM_FIX="pinned", SLIPSTREAM_OUT=folder)
             for number in (2, 5, 10, 20, 40, 60, 70, 100):
                 done = subprocess.run([options.failed_launch, str(number)], env=environment, capture_output=True, text=True,
                                       timeout=LIMIT_S, check=False)

@@ -172,10 +172,11 @@ static void test_lists(void **state)
 {
 	static const char *const bad[] = {"pinned,",     ",pinned", "pinne",
 					  "pinned,free", ",",       "pinned|pinned"};
+	const uint32_t all = CONFIG_FIX_PINNED | CONFIG_FIX_FREES | CONFIG_FIX_STAGING;
 	char entry[64], text[96];
 
 	load("SLIPSTREAM_X=1"); /* the defaults */
-	assert_int_equal(config.fix, CONFIG_FIX_PINNED);
+	assert_int_equal(config.fix, all);
 	assert_int_equal(config.relax, CONFIG_RELAX_FREE);
 	load("SLIPSTREAM_RELAX=strict-free");
 	assert_accepted();
@@ -191,7 +192,7 @@ static void test_lists(void **state)
 		snprintf(text, sizeof(text), "SLIPSTREAM_FIX: bad value '%s'", bad[i]);
 		load(entry);
 		assert_problem(text);
-		assert_int_equal(config.fix, CONFIG_FIX_PINNED);
+		assert_int_equal(config.fix, all);
 	}
 }
 
