@@ -29,7 +29,6 @@ def main():
     parser.add_argument("names", nargs="*", default=["free", "pageable", "context"])
     options = parser.parse_args()
     build = os.path.abspath(options.build)
-    print(what_ran(build), flush=True)
     arguments = ["--tool", os.path.join(build, "tools", "slipstream"), "--twins", os.path.join(build, "tests", "analysis", "whatif", "whatif-twins")]
     if options.driver:
         arguments += ["--driver", options.driver]
@@ -37,7 +36,7 @@ def main():
         os.makedirs(options.out, exist_ok=True)
         arguments += ["--out", os.path.abspath(options.out)]
     arguments += ["--rounds", options.rounds, "--kernel", options.kernel, "--host", options.host, "--pairs", options.pairs, *options.names]
-    return twins.main(arguments)
+    return twins.main(arguments, what_ran(build))
 
 
 if __name__ == "__main__":

@@ -156,8 +156,11 @@ def parse(arguments=None):
     return options
 
 
-def main(arguments=None):
+def main(arguments=None, head=None):
+    """`head`: a line to begin with, once the arguments are right."""
     options = parse(arguments)
+    if head:
+        print(head, flush=True)
     for tool in ("lttng-sessiond", "babeltrace2"):
         if not shutil.which(tool):
             print(f"skip  no {tool} here")
