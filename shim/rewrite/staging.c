@@ -115,14 +115,14 @@ static bool go_to_driver(const char *why)
 }
 
 /* May the wait for the stream be left out? Asked only where there is something to wait for. */
-static bool may_leave_out_wait(void)
+static bool may_leave_out_wait(const struct call *call)
 {
 	const char *why;
 
 	if (!(config.relax & CONFIG_RELAX_ORDER))
 		return false;
 	why = staging_device_writes_pageable() ? "order: the device can write pageable memory"
-					       : state_noticeable();
+					       : state_noticeable(call);
 	if (why)
 		emit_note(NOTE_REWRITE, why);
 	return !why;
@@ -165,7 +165,7 @@ static bool stage(struct call *call, CUresult *ret_result, struct staging *stagi
 	if (why)
 		return go_to_driver(why);
 	if (copy->to_device && !(call->flags & CALL_ASYNC) && call->pending_count) {
-		waits = !may_leave_out_wait();
+		waits = !may_leave_out_wait(call);
 		/* It was worth staging only without the wait? */
 		if (waits && !wins(call, true, false))
 			return false;

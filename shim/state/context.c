@@ -51,6 +51,16 @@ static struct state_context *find(uint64_t key)
 	return NULL;
 }
 
+bool context_others(const struct state_context *context)
+{
+	const struct state_context *other = __atomic_load_n(&all, __ATOMIC_ACQUIRE);
+
+	for (; other; other = other->next)
+		if (other != context && key_of(other))
+			return true;
+	return false;
+}
+
 /* Under LOCK_STATE. An entry whose context is gone is taken over with its legacy stream. */
 static struct state_context *add(uint64_t key, bool is_handle, int device)
 {

@@ -134,6 +134,8 @@ void state_lost(const char *what);
 struct state_context *context_current(void);
 /* By handle; NULL: not known. */
 struct state_context *context_of(uint64_t handle);
+/* Is any other live, as far as was seen? */
+bool context_others(const struct state_context *context);
 /* Under LOCK_STATE: the streams of the context are gone with it. */
 void stream_retire_context(struct state_context *context);
 void context_clear(void);
@@ -252,6 +254,8 @@ void memory_clear(void);
 
 /* Is there memory that the device can write and the host read, or may there be? */
 bool memory_host_reads(void);
+/* Is there memory that other processes see? */
+bool memory_others_read(void);
 
 /* live.c */
 void live_stream_made(enum stream_kind kind);

@@ -63,15 +63,21 @@ static const char *noticed_by(const struct state_stream *stream)
 	return NULL;
 }
 
-const char *state_noticeable(void)
+const char *state_noticeable(const struct call *call)
 {
 	const char *what = STATE_LOAD(&lasting);
 	uint32_t i, count;
 
 	if (what)
 		return what;
+	if (call->stream_kind != STREAM_LEGACY)
+		return "order: other streams do not wait for the thread's own";
+	if (context_others(call->context))
+		return "order: there is another context";
 	if (memory_host_reads())
 		return "order: there is host memory that the device can write";
+	if (memory_others_read())
+		return "order: there is memory that other processes see";
 	if (!STATE_LOAD(&loose) && !STATE_LOAD(&functions))
 		return NULL;
 	count = stream_count();

@@ -47,7 +47,8 @@ static uint32_t chunk_count;
 static struct chunk *empty;
 static uint64_t
 	host_ranges; /* that the device may write and the host read; written under the lock, read by anyone */
-static uint32_t incomplete; /* something could not be stored; for good */
+static uint64_t shared_ranges; /* that other processes see; likewise */
+static uint32_t incomplete;    /* something could not be stored; for good */
 
 static bool may_be_on_host(const struct range *range)
 {
@@ -109,6 +110,8 @@ static void take_out(struct range *range)
 
 	if (may_be_on_host(range))
 		STATE_STORE(&host_ranges, host_ranges - 1);
+	if (range->flags & RANGE_SHARED)
+		STATE_STORE(&shared_ranges, shared_ranges - 1);
 	memmove(range, range + 1, (chunk->count - i - 1) * sizeof(*range));
 	if (--chunk->count)
 		return;
@@ -162,6 +165,8 @@ static bool insert(const struct range *range)
 	chunk->count++;
 	if (may_be_on_host(range))
 		STATE_STORE(&host_ranges, host_ranges + 1);
+	if (range->flags & RANGE_SHARED)
+		STATE_STORE(&shared_ranges, shared_ranges + 1);
 	return true;
 }
 
@@ -260,6 +265,11 @@ bool state_is_plain_device_memory(uint64_t address, uint64_t bytes)
 bool memory_host_reads(void)
 {
 	return STATE_LOAD(&host_ranges) || STATE_LOAD(&incomplete);
+}
+
+bool memory_others_read(void)
+{
+	return STATE_LOAD(&shared_ranges);
 }
 
 static bool makes_plain_blocks(const struct call *call)
@@ -388,8 +398,10 @@ void state_memory_shared(uint64_t address)
 		return;
 	}
 	range = find(address);
-	if (range)
+	if (range && !(range->flags & RANGE_SHARED)) {
+		STATE_STORE(&shared_ranges, shared_ranges + 1);
 		range->flags |= RANGE_SHARED;
+	}
 	lock_give(&lock);
 }
 
@@ -423,6 +435,7 @@ void memory_clear(void)
 	chunk_count = 0;
 	empty = NULL;
 	host_ranges = 0;
+	shared_ranges = 0;
 	incomplete = 0;
 	arena_done(&arena);
 }

@@ -26,9 +26,11 @@ int state_device(const struct call *call);
 /*
  * Why the host could notice that a synchronous copy from pageable memory did not wait for its stream; NULL: nothing is known by which it
  * could. A constant text. Something of the program's that is live now: a host function that may not have run yet, host memory that
- * the device can write, a non-blocking stream; or, for good, host code whose runs cannot be followed (nodes of graphs).
+ * the device can write, memory of the device that other processes see, and work that does not wait for the copy's stream by itself: a
+ * non-blocking stream, another context, any stream where the copy is on the thread's own; or, for good, host code whose runs cannot
+ * be followed (nodes of graphs).
  */
-const char *state_noticeable(void);
+const char *state_noticeable(const struct call *call);
 
 /* Host code was given to the driver, whose runs cannot be followed: state_noticeable() says so for good. A constant text. */
 void state_host_code(const char *what);

@@ -411,6 +411,52 @@ static void refused_managed(void)
 	EXPECT(goes_at_once());
 }
 
+/* No stream waits for the thread's own but the legacy one, so what is launched behind the copy relies on its wait. */
+static void refused_own_thread(void)
+{
+	CUdeviceptr block = device_block(4096), seen = device_block(4096),
+		    other = device_block(4096);
+	CUstream stream = new_stream(CU_STREAM_DEFAULT);
+	unsigned char *bytes = pattern(4096, 3);
+	size_t n = 4096;
+	void *parameters[] = {&seen, &block, &n};
+	uint32_t word = 0;
+
+	spin(CU_STREAM_PER_THREAD, SPIN_NS);
+	fill(CU_STREAM_PER_THREAD, block, 7, 4096);
+	OK(cuMemcpyHtoD_v2_ptds(other, bytes, 4096));
+	OK(cuLaunchKernel(copy_kernel, 1, 1, 1, 1, 1, 1, 0, stream, parameters, NULL));
+	OK(cuMemcpyDtoH(&word, seen, 4));
+	EXPECT(word == 7);
+}
+
+/* The legacy stream of another context does not wait for this one's. */
+static void refused_context(void)
+{
+	CUcontext second;
+
+	EXPECT(goes_at_once());
+	OK(cuDevicePrimaryCtxRetain(&second, 1));
+	OK(cuCtxSetCurrent(second));
+	device_block(4096);
+	OK(cuCtxSetCurrent(context));
+	EXPECT(!goes_at_once());
+}
+
+/* Another process may be told that the call has returned, and look. */
+static void refused_exported(void)
+{
+	CUdeviceptr block = device_block(4096);
+	CUipcMemHandle handle;
+
+	EXPECT(goes_at_once());
+	OK(cuIpcGetMemHandle(&handle, block));
+	OK(cuIpcGetMemHandle(&handle, block));
+	EXPECT(!goes_at_once());
+	OK(cuMemFree(block));
+	EXPECT(goes_at_once());
+}
+
 static void refused_node(void)
 {
 	CUDA_HOST_NODE_PARAMS parameters = {.fn = nothing};
@@ -477,6 +523,9 @@ const struct named_case order_cases[] = {
 	{"refused-pinned", refused_pinned},
 	{"refused-registered", refused_registered},
 	{"refused-managed", refused_managed},
+	{"refused-own-thread", refused_own_thread},
+	{"refused-context", refused_context},
+	{"refused-exported", refused_exported},
 	{"refused-node", refused_node},
 	{"refused-captured", refused_captured},
 	{"refused-object", refused_object},
