@@ -34,14 +34,22 @@ static struct stage_ring rings[RINGS_MAX];
 
 /*
  * With few connections the copies that a program has behind the gate share their hardware queue with the pieces that it waits for, and nothing
- * moves. H200: with 1 always, with 2 sometimes, with 4 and more never (tests/bench/gates). Looked at each time: a program may set it before it makes its
- * context.
+ * moves. H200: with 1 always, with 2 sometimes, with 4 and more never (tests/bench/gates). Looked at by the first large copy: a program may set it
+ * before it makes its context, but from then on may change its environment while another thread copies, and that must not be read meanwhile.
  */
 static bool has_connections(void)
 {
-	const char *text = getenv("CUDA_DEVICE_MAX_CONNECTIONS");
+	enum { UNKNOWN, ENOUGH, FEW };
+	static uint32_t connections;
+	uint32_t known = __atomic_load_n(&connections, __ATOMIC_RELAXED);
+	const char *text;
 
-	return !text || !*text || strtol(text, NULL, 10) >= CONNECTIONS_MIN;
+	if (known == UNKNOWN) {
+		text = getenv("CUDA_DEVICE_MAX_CONNECTIONS");
+		known = !text || !*text || strtol(text, NULL, 10) >= CONNECTIONS_MIN ? ENOUGH : FEW;
+		__atomic_store_n(&connections, known, __ATOMIC_RELAXED);
+	}
+	return known == ENOUGH;
 }
 
 bool stage_ring_possible(void)

@@ -245,6 +245,13 @@ def settings(options):
         expect(done.staged(0) == (0, 0) and done.reasons["off: CUDA_LAUNCH_BLOCKING is set"] == 1, f"{dict(done.reasons)}")
     yield "launch-blocking", blocking
 
+    def few_connections():
+        """Streams may share a queue of the hardware, then: no gates, and so no copies of more than a chunk."""
+        for connections, wanted in (("4", (0, 0)), ("8", (8, 8))):
+            done = run(options, [options.cases, "large"], CUDA_DEVICE_MAX_CONNECTIONS=connections)
+            expect(done.staged(int(connections) >= 8) == wanted, f"{connections} connections: staged {done.staged(0)}")
+    yield "few-connections", few_connections
+
     def not_asked_for():
         done = run(options, [options.cases, "plain"], fix="pinned")
         expect(done.staged(0) == (0, 0), f"counts {dict(done.total)}")
