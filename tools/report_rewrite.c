@@ -68,6 +68,9 @@ const char *report_rewrite_sum(const struct report *report, size_t index,
 #undef FIGURE
 		}
 	}
+	/* What threads hold by themselves is told as held only: the most that was held was no less. */
+	if (ret_sum->peak_bytes < ret_sum->held_bytes)
+		ret_sum->peak_bytes = ret_sum->held_bytes;
 	return wanted;
 }
 

@@ -330,6 +330,26 @@ static bool device_of(const struct call *call, CUdevice *ret_device)
 	       (driver.cuCtxGetDevice && driver.cuCtxGetDevice(ret_device) == CUDA_SUCCESS);
 }
 
+/* Of all devices and contexts. */
+static uint64_t all_held(void)
+{
+	struct pool_bytes device, arrays;
+
+	pool_bytes(POOL_DEVICE, &device);
+	pool_bytes(POOL_ARRAY, &arrays);
+	return device.held + arrays.held;
+}
+
+/* More than there is, even with all that is held: nothing is given back for it. */
+static bool is_hopeless(const struct call *call)
+{
+	size_t free_bytes = 0, total = 0;
+
+	return call->bytes && driver.cuMemGetInfo_v2 &&
+	       driver.cuMemGetInfo_v2(&free_bytes, &total) == CUDA_SUCCESS &&
+	       call->bytes > free_bytes + all_held();
+}
+
 bool rewrite_make_room(struct call *call)
 {
 	enum catalogue_kind kind = catalogue_rows[call->function].kind;
@@ -346,6 +366,12 @@ bool rewrite_make_room(struct call *call)
 	everywhere = kind == CATALOGUE_KIND_CONTEXT || kind == CATALOGUE_KIND_VMM;
 	if (!everywhere && !device_of(call, &device))
 		return false;
+	if (is_hopeless(call) || !all_held())
+		return wait_for_others(call);
+	if (current && !proof_settle(current)) {
+		emit_note(NOTE_REWRITE, "held memory stays, since work does not end");
+		return wait_for_others(call);
+	}
 	for (unsigned int i = 0; i < CONTEXTS; i++) {
 		struct held *held = &table[i];
 

@@ -15,6 +15,11 @@ struct call;
 
 /* proof.c: makes ready what can be shown to be used by nobody, asking the driver where that helps. */
 void proof_advance(uint64_t context);
+/*
+ * Before blocks go back to the driver in a call that does not wait by itself (an allocation): waits until nothing is at work on the streams that can be
+ * asked about, a second at most. False: something still is, perhaps a kernel that waits for this thread, and the driver's free would wait for it for ever.
+ */
+bool proof_settle(uint64_t context);
 
 /* pinned.c: why the driver must free this live block in this call; NULL: it may be parked. Makes the wait of strict-free. `rewrite`: whose block. */
 const char *free_objection(struct call *call, const struct pool_block *block,

@@ -95,6 +95,7 @@ static bool allocate(struct call *call, uint64_t context, CUresult *ret_result, 
 {
 	uint64_t size = pool_size(POOL_PINNED, bytes);
 	struct pool_block *list;
+	struct pool_bytes held;
 	void *address = NULL;
 	uint32_t freed = 0;
 	CUresult result;
@@ -106,6 +107,11 @@ static bool allocate(struct call *call, uint64_t context, CUresult *ret_result, 
 	call->entered = clock_ticks();
 	result = driver_alloc(&address, size, flags);
 	if (result == CUDA_ERROR_OUT_OF_MEMORY) {
+		pool_bytes(POOL_PINNED, &held);
+		if (held.held && !proof_settle(context)) {
+			emit_note(NOTE_REWRITE, "held memory stays, since work does not end");
+			return false;
+		}
 		list = pool_drain(POOL_PINNED, context, 0, true);
 		if (!list)
 			return false;

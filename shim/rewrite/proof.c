@@ -16,8 +16,13 @@
  *
  * Everything here is between state_asking_begin() and _end(), but what was learned is told to state after it, since the trace hears of that.
  */
+#include <errno.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
+#include "clock.h"
 #include "driver/driver.h"
 #include "emit/emit.h"
 #include "rewrite/internal.h"
@@ -27,6 +32,8 @@
 #define EVENTS_MAX 64
 /* Operations in a queue behind which no event is recorded; drivers were seen to wait from 1024 on. */
 #define QUEUE_MAX 256
+/* For want of memory: how long the device may take to come to rest. What works longer may be waiting for this very thread. */
+#define SETTLE_NS UINT64_C(1000000000)
 
 /* What a closed batch of the pool waits for. Batch numbers go round from 1 to POOL_BATCHES - 1, the oldest is `first`. */
 static struct batch {
@@ -224,4 +231,59 @@ void proof_advance(uint64_t context)
 		return;
 	release_proven();
 	state_asking_end();
+}
+
+/* One question to each stream with unfinished work that can be asked. False: one of them is at work. */
+static bool ask_unfinished(uint64_t context)
+{
+	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+	struct state_mark marks[MARKS_MAX], learned[MARKS_MAX];
+	uint32_t i, count = 0, done = 0;
+	bool busy = false;
+	CUstream handle;
+	CUresult result;
+
+	if (!driver.cuStreamQuery || !driver.cuThreadExchangeStreamCaptureMode ||
+	    !state_asking_begin())
+		return true;
+	if (!state_unfinished(marks, MARKS_MAX, &count) ||
+	    driver.cuThreadExchangeStreamCaptureMode(&mode) != CUDA_SUCCESS) {
+		state_asking_end();
+		return true;
+	}
+	for (i = 0; i < count; i++) {
+		handle = state_handle(marks[i].stream, context);
+		if (!handle)
+			continue;
+		/* Before the query: what is submitted meanwhile is not covered. */
+		learned[done] = (struct state_mark){marks[i].stream, state_newest(marks[i].stream)};
+		COUNT(queries, 1);
+		result = driver.cuStreamQuery(handle);
+		if (result == CUDA_SUCCESS)
+			done++;
+		else if (result == CUDA_ERROR_NOT_READY)
+			busy = true;
+		else
+			state_failed(result);
+	}
+	driver.cuThreadExchangeStreamCaptureMode(&mode);
+	state_asking_end();
+	for (i = 0; i < done; i++)
+		state_observed(&learned[i]);
+	return !busy;
+}
+
+bool proof_settle(uint64_t context)
+{
+	uint64_t end = clock_now_ns() + SETTLE_NS;
+	int saved = errno;
+
+	while (!state_is_idle() && !ask_unfinished(context)) {
+		if (clock_now_ns() > end)
+			return false;
+		/* By the kernel: in nanosleep() a thread can be cancelled. */
+		syscall(SYS_nanosleep, &(struct timespec){.tv_nsec = 50000}, NULL);
+		errno = saved;
+	}
+	return true;
 }

@@ -22,6 +22,7 @@ SPECIAL = {"cuInit", "cuDriverGetVersion", "cuGetProcAddress", "cuGetProcAddress
 
 # Slugs of the rules for which the driver waits for the device in the middle of a call; filled by main().
 DRAINS = set()
+HOLD_NOTHING = ("queue-full", "pageable-h2d-async", "pageable-d2h-async", "staging-full", "h2h-async")
 
 # Rewrites with a short way.
 SHORT_REWRITES = ("host_alloc", "host_free")
@@ -407,9 +408,10 @@ def main():
         sys.exit(f"wrappers: {error}")
     for export in exports:
         check_names(export)
-    # Such waits were seen to hold what submissions of all threads need (H200, tests/bench/gates: frees, copies, limits, loading); waits that the program asks
-    # for were not.
-    DRAINS.update(rule.slug for rule in catalogue.rules if rule.wait_class == "implicit" and rule.scope != "host")
+    # Such waits were seen to hold what submissions of all threads need (H200, tests/bench/gates: frees, synchronous copies, memsets of host memory, limits,
+    # loading). Waits that the program asks for were not, nor were full queues and asynchronous copies of pageable memory.
+    DRAINS.update(rule.slug for rule in catalogue.rules
+                  if rule.wait_class == "implicit" and rule.scope != "host" and rule.slug not in HOLD_NOTHING)
     try:
         if arguments.driver_ops:
             write_driver_ops(arguments.driver_ops, names, prototypes)

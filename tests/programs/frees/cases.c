@@ -1147,6 +1147,38 @@ static void full_twice(void)
 	}
 }
 
+static double seconds(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
+}
+
+/*
+ * A kernel waits for this thread, which finds no memory. What the driver could never have is refused at once; what it could have, if the
+ * held block went, is refused after a while. Neither hangs.
+ */
+static void full_waited_for(void)
+{
+	CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
+	CUdeviceptr block, large;
+	size_t free_bytes, total;
+	double begun;
+
+	OK(cuMemAlloc(&block, 3 << 20));
+	OK(cuMemFree(block));
+	OK(cuMemGetInfo(&free_bytes, &total));
+	close_gate(stream);
+	begun = seconds();
+	EXPECT(cuMemAlloc(&large, (size_t)1 << 45) == CUDA_ERROR_OUT_OF_MEMORY);
+	EXPECT(seconds() - begun < 0.5);
+	EXPECT(cuMemAlloc(&large, free_bytes - (1 << 20)) == CUDA_ERROR_OUT_OF_MEMORY);
+	*flag = 1;
+	OK(cuCtxSynchronize());
+	OK(cuMemAlloc(&large, free_bytes - (1 << 20)));
+}
+
 /* What is being given back, which takes as long as the device works, is free all the while. */
 static void full_info(void)
 {
@@ -1392,6 +1424,7 @@ static const struct {
 	{"full-twice", full_twice},
 	{"full-stream", full_stream},
 	{"full-info", full_info},
+	{"full-waited-for", full_waited_for},
 	{"full-contexts", full_contexts},
 	{"released-pinned", released_pinned},
 };

@@ -153,6 +153,8 @@ def cases(options):
         for name in ("full-twice", "full-stream", "full-contexts", "full-info"):
             _, total, _ = run(options, [options.cases, name], SIMCUDA_MEMORY=str(32 << 20))
             expect(total["purges"] >= 1, f"{name}: counts {dict(total)}")
+        _, total, reasons = run(options, [options.cases, "full-waited-for"], SIMCUDA_MEMORY=str(32 << 20))
+        expect(total["purges"] == 1 and reasons["held memory stays, since work does not end"] == 1, f"counts {dict(total)} {dict(reasons)}")
 
     def blocking():
         _, total, reasons = run(options, [options.cases, "others"], CUDA_LAUNCH_BLOCKING="1")
