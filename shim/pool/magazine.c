@@ -25,7 +25,7 @@
 #define YIELDS 64
 /* Descriptors of one bucket that a thread looks at without the lock. */
 #define WALK 8
-/* Below the pool's own ids (pool.c), in a part of each magazine's own. */
+/* Above the pool's own ids (pool.c), in a part of each magazine's own. */
 #define OWN_BUFFER_IDS  (UINT64_C(1) << 63)
 #define BUFFER_ID_SHIFT 40
 

@@ -39,7 +39,7 @@ unsigned int copy_threads_possible(void);
 /* Helpers that run. */
 unsigned int copy_threads_running(void);
 
-/* cpus.c: processors that this process may use: its affinity, and its control groups' quota rounded up. At least 1. */
+/* copy_cpus.c: processors that this process may use: its affinity, and its control groups' quota rounded up. At least 1. */
 unsigned int copy_cpus(void);
 
 /* Tests and benchmarks, before the first post: at most this many helpers; `exactly`: whatever processors there are. */

@@ -4,8 +4,8 @@
  * that is given out is used by nobody; on frees_held.c for what is held, and for giving it back.
  *
  * As in pinned.c a free returns without the driver's wait (its text says "may"), unless `strict-free` asks for that; and the driver frees
- * only in calls that drain the device anyway: a free that may not be parked, one that the limit does not let in, an allocation that the
- * driver has no memory for.
+ * only in a free that may not be parked, in one that the limit does not let in, and in an allocation that the driver has no memory for, once
+ * nothing is at work (proof_settle()).
  *
  * Only blocks that cuMemAlloc made through here are in the pool. So memory of asynchronous pools, managed and mapped memory, pitched
  * blocks, and what another process or API owns go to the driver as they are; and a block that something outside this process may reach

@@ -4,9 +4,9 @@
  * proof.c: a block that is given out is used by nobody.
  *
  * A free returns without the wait that the driver's free makes (no document promises it), unless `strict-free` asks for that. Where a
- * rewrite is not safe the driver frees, in this very call, and only in calls that wait for the device anyway: a free by the driver drains
- * it. Blocks that are held go back to the driver in such calls only: a free that the limit does not let in, an allocation that the driver
- * has no memory for, and, if nobody used them for long, a few at a time, a cuCtxSynchronize after which nothing is at work anywhere.
+ * rewrite is not safe the driver frees, in this very call: a free by the driver drains the device. Blocks that are held go back to the driver
+ * where nobody waits longer for that: in a free that the limit does not let in, in an allocation that the driver has no memory for once
+ * nothing is at work (proof_settle()), and, if nobody used them for long, a few at a time, a cuCtxSynchronize after which nothing is at work anywhere.
  *
  * What a recycled block holds is what its last user left; the driver's fresh memory is in practice zero, but nothing promises it.
  */
@@ -56,7 +56,7 @@ static CUresult driver_alloc(void **ret_address, size_t bytes, uint32_t flags)
 					  : driver.cuMemHostAlloc(ret_address, bytes, flags);
 }
 
-/* Frees a list that pool_drain() or pool_drain_some() gave; how many. Only in a call that drains the device anyway. */
+/* Frees a list that the pool gave; how many. Drains the device: only where that has been waited for, or this call drains it anyway. */
 static uint32_t free_list(struct pool_block *list)
 {
 	const struct pool_block *block;

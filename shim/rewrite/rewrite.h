@@ -29,7 +29,7 @@ static inline bool rewrite_active(void)
 
 /* After a successful cuInit, once. */
 void rewrite_start(void);
-/* A private table of the driver was handed out; `known`: one of those that every CUDA runtime asks for. */
+/* A private table of the driver was handed out; `known`: harmless from who asked for it (tables.def). */
 void rewrite_export_table(bool known);
 
 /* As emit.h's emit_allocations: the program's, without what is held. */

@@ -37,13 +37,16 @@ enum stage_outcome {
 	STAGE_FAILED, /* *ret_result is the driver's status */
 };
 
-/* No lock is held. May wait for the device (from the device, and where all chunks are in flight of this very copy). */
+/*
+ * No lock is held. Up to a chunk waits for the device only where the copy is from it; a larger one waits for its stream, and until its last piece
+ * is moved.
+ */
 enum stage_outcome stage_copy(const struct stage_copy *copy, CUresult *ret_result);
 
 /*
- * A call of the driver that waits for the device may hold locks of the driver that submissions need; while a gate is open that would be a
- * deadlock. So such a call is made between these two: begin waits until no copy is submitting behind its gate (some ms at most, since a gate
- * is placed where its stream has been waited for), and none begins before the end; their copies go to the driver.
+ * A call of the driver that waits for the device may hold locks of the driver that submissions need; while a gate is closed that would be a
+ * deadlock. So such a call is made between these two: begin waits until no copy is submitting behind its gate (as long as such a copy takes, since a
+ * gate is placed where its stream has been waited for), and none begins before the end; their copies go to the driver.
  */
 void stage_drain_begin(void);
 void stage_drain_end(void);

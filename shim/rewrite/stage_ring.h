@@ -75,7 +75,7 @@ static inline bool stage_ring_has_passed(const struct stage_ring *ring)
 	return __atomic_load_n(&ring->words->passed, __ATOMIC_ACQUIRE) == ring->copies;
 }
 
-/* Everything that the engine calls for copies of many pieces. */
+/* Has the driver all that the engine calls for copies of many pieces, and hardware queues enough? */
 bool stage_ring_possible(void);
 
 #endif

@@ -6,7 +6,8 @@
  *
  * What a call still promises:
  *	to the device, synchronous	first the wait for its stream, by that very call of the driver; then the source is read. relax=order
- *					leaves the wait out, where nobody could notice (state_noticeable())
+ *					leaves the wait out, where nobody could notice (state_noticeable()); the
+ *					engine still waits for a copy of more than a chunk
  *	to the device, asynchronous	the source is read when it returns; the copy has its place in the stream
  *	to the host, both		all bytes are there when it returns, so it waits for all that comes before
  *

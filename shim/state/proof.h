@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * Proof: what the rewrites may rely on. A block of host memory is given out again only when all work that was submitted before its free
+ * Proof: what the rewrites may rely on. A block of memory is given out again only when all work that was submitted before its free
  * is known complete, on the streams of all contexts; this header says what is unfinished, what is complete, and when neither can be known.
  *
  * Nothing is known for good (state_unproven()) once work may have been submitted that no number stands for: a call past the rooms, a

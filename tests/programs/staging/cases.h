@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* More than every built-in least size; less than a chunk, and more than that. */
+/* More than the SLIPSTREAM_STAGE_FROM of run.py; less than a chunk, and more than that. */
 #define SOME  ((size_t)300000)
 #define LARGE ((size_t)20 << 20)
 /* A kernel that runs so long, and what a call takes at least that waits for it. */
