@@ -19,7 +19,8 @@ static const struct command {
 } commands[] = {
 	{"run", command_run, EXIT_RUN, "run a program and report its synchronizations"},
 	{"report", command_report, EXIT_USAGE, "report on record files left by a run"},
-	{"bisect", command_bisect, EXIT_USAGE, "find the call site whose rewrite changes a program"},
+	{"bisect", command_bisect, EXIT_USAGE,
+	 "find the call site whose rewrite changes a program"},
 	{"doctor", command_doctor, EXIT_USAGE, "say what this machine and build can do"},
 	{"trace", NULL, EXIT_RUN, "run a program and leave an LTTng trace as well"},
 	{"calibrate", NULL, EXIT_USAGE, "measure what blocks on the present driver"},

@@ -57,8 +57,8 @@ void emit_publish(void *record, enum record_type type);
 uint32_t emit_string(const char *bytes, size_t length); /* interned; 0 on loss */
 /* The bytes of an interned string and their number, with no end mark; NULL: no such id. Slow. */
 const char *emit_string_bytes(uint32_t id, size_t *ret_length);
-uint32_t emit_region(const char *name);                 /* interned; 0 on loss */
-void emit_note(enum note_code code, const char *text);  /* interned by code and text; counts up */
+uint32_t emit_region(const char *name);                /* interned; 0 on loss */
+void emit_note(enum note_code code, const char *text); /* interned by code and text; counts up */
 /* By enum function_number; before emit_open() too, which writes down what came earlier. */
 void emit_function_handed_out(uint32_t function);
 void emit_function_in_driver(uint32_t function);

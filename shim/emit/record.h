@@ -277,7 +277,8 @@ struct record_waited_for {
 
 enum note_code {
 	NOTE_UNWRAPPED_HANDED_OUT = 1, /* text: name of a function given out without wrapper */
-	NOTE_EXPORT_TABLE = 2,         /* text: table id as hex, and a blank and who asked where that matters */
+	NOTE_EXPORT_TABLE =
+		2, /* text: table id as hex, and a blank and who asked where that matters */
 	NOTE_SECOND_DRIVER = 3,  /* text: path; another libcuda image was asked for a symbol */
 	NOTE_PASS_THROUGH = 4,   /* text: reason; calls passed without classification */
 	NOTE_LOST = 5,           /* text: what was full */
@@ -342,7 +343,8 @@ struct record_rewrite {
 	uint64_t held_bytes, peak_bytes, live_bytes, limit_bytes;
 	/* live: copies of pageable memory through memory of the rewrite's own, and their bytes */
 	uint64_t to_device, to_device_bytes, from_device, from_device_bytes;
-	uint64_t to_driver; /* copies that were large enough, and went to the driver; notes say why */
+	uint64_t
+		to_driver; /* copies that were large enough, and went to the driver; notes say why */
 };
 
 /* All figures of it, in this order: FIGURE(name). */

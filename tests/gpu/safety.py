@@ -61,7 +61,7 @@ CHECKS = (
     Check("captures", "capturing", None, {"pinned": ("hits",), "frees": ("hits",)}),
     Check("context reset", "reset 6", "reset 2", {"pinned": ("parked",), "frees": ("parked",)}),
     Check("contexts made and destroyed", "contexts 10", "contexts 3", {"pinned": ("parked",), "frees": ("parked",)}),
-    Check("fork", "forked", None, {"pinned": ("hits",), "frees": ("hits",)}),
+    Check("fork", "forked", None, {"pinned": ("hits",), "frees": ("parked",)}),
     Check("IPC export after reuse", "exported 4 4194304", "exported 2 4194304", {"frees": ("hits", "real_frees")}),
     Check("IPC export after reuse, small", "exported 2 65536", None, {"frees": ("hits", "real_frees")}),
     Check("exit in the middle", "ends exit"),

@@ -418,8 +418,9 @@ static void make(struct thread *t)
 		t->shadow[s] = new_block(t, s, &pooled);
 		t->written[s].at = malloc(SPACE);
 	}
+	/* With room for what mistakes name: the driver may look at the source first. */
 	for (unsigned int i = 0; i < BUFFERS; i++)
-		t->buffer[i] = aligned_alloc(4096, (SPACE + 4096) / 4096 * 4096);
+		t->buffer[i] = aligned_alloc(4096, (SPACE + 8192) / 4096 * 4096);
 }
 
 static void *run(void *data)

@@ -514,6 +514,8 @@ static void test_told_of_lttng(void **state)
 	config_tell_lttng("No such file or directory");
 	config.lttng = value;
 	config_tell_lttng(why);
+	config.deny = "/no/list";
+	config_tell_deny("cannot be read");
 	dup2(saved, STDERR_FILENO);
 	close(ends[1]);
 	length = read(ends[0], text, sizeof(text) - 1);
@@ -521,7 +523,9 @@ static void test_told_of_lttng(void **state)
 	close(saved);
 	assert_true(length > 0);
 	assert_int_equal(strncmp(text, first, strlen(first)), 0);
-	assert_ptr_equal(strchr(strchr(text, '\n') + 1, '\n'), text + length - 1);
+	assert_non_null(strstr(
+		text, "\nslipstream: SLIPSTREAM_DENY: bad value '/no/list': cannot be read\n"));
+	assert_ptr_equal(strchr(strchr(strchr(text, '\n') + 1, '\n') + 1, '\n'), text + length - 1);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(test_##name, begin, end)

@@ -20,6 +20,10 @@ void config_tell_lttng(const char *why)
 {
 }
 
+void config_tell_deny(const char *why)
+{
+}
+
 #define NAME(name) [FUNCTION_##name] = #name
 const char *const function_names[FUNCTION_COUNT] = {
 	NAME(cuModuleUnload),       NAME(cuCtxSynchronize),

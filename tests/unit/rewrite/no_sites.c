@@ -7,7 +7,7 @@
 
 const char *config_fix_words(void)
 {
-	return "pinned";
+	return "pinned|frees|staging";
 }
 
 uint32_t site_take(const void *return_address, const void *frame)

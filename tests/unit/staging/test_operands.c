@@ -230,6 +230,10 @@ static void test_sizes(void **state)
 	assert_true(staging_wins(false, true, true, true, mib));
 	/* A wait that is left out. */
 	assert_true(staging_wins(true, false, true, false, 1));
+	config.stage_from = 4 * mib;
+	assert_true(staging_wins(true, false, true, false, 2 * mib));
+	assert_false(staging_wins(true, false, true, false, 2 * mib + 1));
+	config.stage_from = 128 * kib;
 	assert_false(staging_wins(true, false, true, false, 0));
 	assert_false(staging_wins(true, false, false, false, 1));
 	/* Where the driver does not wait for the stream, and more than one chunk would. */
