@@ -102,13 +102,22 @@ void config_tell(void)
 		tell(problems[i]);
 }
 
-void config_tell_lttng(const char *why)
+static void tell_file(const char *variable, const char *file, const char *why)
 {
 	char text[TELL_SIZE];
 
-	snprintf(text, sizeof(text), "%s: bad value '%.150s': %s", PREFIX "LTTNG",
-		 config.lttng ? config.lttng : "", why);
+	snprintf(text, sizeof(text), "%s: bad value '%.150s': %s", variable, file ? file : "", why);
 	tell(text);
+}
+
+void config_tell_lttng(const char *why)
+{
+	tell_file(PREFIX "LTTNG", config.lttng, why);
+}
+
+void config_tell_deny(const char *why)
+{
+	tell_file(PREFIX "DENY", config.deny, why);
 }
 
 static bool parse_number(const char *text, const char **ret_end, uint64_t *ret_number)

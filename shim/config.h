@@ -77,5 +77,7 @@ void config_tell(void);
  * process; any thread.
  */
 void config_tell_lttng(const char *why);
+/* The same of the deny list. */
+void config_tell_deny(const char *why);
 
 #endif

@@ -117,7 +117,9 @@ const char *deny_start(void)
 		if (!verdicts)
 			why = "off: no memory for the deny list";
 	}
-	if (!why)
+	if (why)
+		config_tell_deny(why);
+	else
 		/* Before rewrite_on, which is stored with release. */
 		__atomic_store_n(&deny_on, 1, __ATOMIC_RELAXED);
 	errno = saved_errno;

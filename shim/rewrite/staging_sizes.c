@@ -21,8 +21,8 @@ bool staging_wins(bool is_to_device, bool async, bool busy, bool waits, uint64_t
 {
 	if (is_to_device && async && busy && bytes > stage_chunk_bytes() && bytes < DRIVER_WAITS)
 		return false;
-	/* Where a wait is left out, each byte that is not waited for wins. */
-	if (busy && !waits)
+	/* Where a wait is left out, each byte that is not waited for wins. More than a chunk waits all the same. */
+	if (busy && !waits && bytes <= stage_chunk_bytes())
 		return bytes > 0;
 	return bytes && bytes >= config.stage_from;
 }
