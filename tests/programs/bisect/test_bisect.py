@@ -214,14 +214,14 @@ class Lists(Programs):
         self.assertEqual(self.run_fixed("zero", "--deny", self.deny).returncode, 7)
 
     def test_a_bad_list_turns_the_rewrites_off(self):
-        """In a program that is started by hand nobody could refuse it."""
+        """And one line says so: in a program that is started by hand nobody could refuse it."""
         with open(self.deny, "w") as file:
             file.write("nonsense\n")
-        for path in (self.deny, "/nowhere/list"):
+        for path, why in ((self.deny, "the deny list has a bad line"), ("/nowhere/list", "the deny list cannot be read")):
             done = subprocess.run([os.path.join(PROGRAMS, "bisect-zero")], timeout=60, capture_output=True, text=True, env={
                 **self.environment, "LD_PRELOAD": os.environ["SLIPSTREAM_LIBRARY"], "LD_LIBRARY_PATH": SIMCUDA,
                 "SLIPSTREAM_MODE": "fix", "SLIPSTREAM_DENY": path})
-            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            self.assertEqual((done.returncode, done.stderr), (0, f"slipstream: SLIPSTREAM_DENY: bad value '{path}': off: {why}\n"))
 
 
 if __name__ == "__main__":
