@@ -261,12 +261,13 @@ int main(int argc, char **argv)
 
 	parse_command_line(argc, argv, &arguments);
 	failures = find_places(&arguments, &places);
-	if (!places.count)
-		return EXIT_FAILURE;
-	if (graph_new(&places, sink, say, &graph, &error_text)) {
+	if (!places.count || graph_new(&places, sink, say, &graph, &error_text)) {
 		if (error_text)
 			say(error_text);
-		tell_of_records(&arguments);
+		if (places.count)
+			tell_of_records(&arguments);
+		sink_free(sink);
+		trace_places_done(&places);
 		return EXIT_FAILURE;
 	}
 	failures += graph_failures(graph);
