@@ -223,7 +223,7 @@ class Ends(Traced):
         wait_until(lambda: os.path.exists(self.path("done")), what="the program's end")
         wait_until(lambda: "tracing-program" not in [name_of(pid) for pid in processes_with("TMPDIR", self.base)], what="the program's end")
         process.terminate()
-        self.finish(process, -signal.SIGTERM, 3)
+        self.finish(process, -signal.SIGTERM, 10)
         self.assert_nothing_left()
 
     def test_a_program_killed_by_a_signal(self):
