@@ -216,7 +216,7 @@ class Ends(Traced):
 
     def test_kill_while_it_finishes(self):
         """The second Ctrl-C: who will not wait for the daemons need not."""
-        process = self.started("--timeout", "5", "--buffers", "4Kx2", then=("await:" + self.path("go"), "waits:500", "touch:" + self.path("done")))
+        process = self.started("--timeout", "20", "--buffers", "4Kx2", then=("await:" + self.path("go"), "waits:500", "touch:" + self.path("done")))
         for pid in self.daemons("lttng-consumerd"):
             os.kill(pid, signal.SIGSTOP)
         open(self.path("go"), "w").close()
