@@ -66,6 +66,13 @@ def name_of(pid):
         return ""
 
 
+def blocks(pid, number):
+    """Whether the main thread of pid holds back the signal."""
+    with open("/proc/%d/status" % pid) as file:
+        mask = next(int(line.split()[1], 16) for line in file if line.startswith("SigBlk:"))
+    return bool(mask >> (number - 1) & 1)
+
+
 def wait_until(condition, seconds=30, what="it"):
     end = time.monotonic() + seconds
     while not condition():

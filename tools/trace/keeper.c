@@ -29,6 +29,7 @@
 #define TEXT_MAX    512
 #define DESCRIPTORS 65536 /* as LTTng's manual expects for root's daemon */
 #define LOOK_MS     20    /* between two looks at something that is expected soon */
+#define ORPHANED_S  5     /* daemons whose tracer is gone have nobody who would wait longer */
 
 enum message {
 	CALL_BEGINS = 'B', /* tracer: a call begins; no answer */
@@ -51,6 +52,7 @@ struct keeping {
 	const struct keeper_plan *plan;
 	int socket;
 	pid_t sessiond, relayd; /* 0: none, or reaped */
+	int end_s;              /* the patience with each at the end */
 };
 
 static int64_t now_ms(void)
@@ -122,7 +124,7 @@ static void kill_all(void)
 /* Ends one daemon; false: it did not end in time. */
 static bool end_one(struct keeping *keeping, const pid_t *daemon)
 {
-	int64_t limit = now_ms() + keeping->plan->timeout_s * 1000;
+	int64_t limit = now_ms() + keeping->end_s * 1000;
 
 	if (*daemon)
 		(void)kill(*daemon, SIGTERM);
@@ -140,7 +142,7 @@ static void end_all(struct keeping *keeping)
 
 	/* The relay daemon last: the consumer still sends to it. */
 	if (end_one(keeping, &keeping->sessiond) && end_one(keeping, &keeping->relayd)) {
-		limit = now_ms() + keeping->plan->timeout_s * 1000;
+		limit = now_ms() + keeping->end_s * 1000;
 		while (reap(keeping) && now_ms() < limit)
 			pause_ms(LOOK_MS);
 	}
@@ -264,7 +266,12 @@ static void serve(struct keeping *keeping)
 			kill_all();
 			continue;
 		}
-		if (recv(keeping->socket, &kind, 1, 0) != 1 || kind == END)
+		if (recv(keeping->socket, &kind, 1, 0) != 1) {
+			if (keeping->end_s > ORPHANED_S)
+				keeping->end_s = ORPHANED_S;
+			return;
+		}
+		if (kind == END)
 			return;
 		(void)reap(keeping);
 		if (kind == CALL_BEGINS)
@@ -302,7 +309,8 @@ static void raise_descriptor_limit(void)
 
 static void keep(const struct keeper_plan *plan, int socket)
 {
-	struct keeping keeping = {.plan = plan, .socket = STDERR_FILENO + 1};
+	struct keeping keeping = {
+		.plan = plan, .socket = STDERR_FILENO + 1, .end_s = plan->timeout_s};
 	const char *error;
 	sigset_t signals;
 
