@@ -108,7 +108,8 @@ struct call {
 	uint64_t event_recordings;           /* records of it begun until then */
 	uint64_t freed_address, freed_bytes; /* range taken out by state_freeing(); bytes 0: none */
 	uint32_t freed_kind, freed_flags;
-	uint32_t name; /* string id of what this call submits: kernel, kind of copy */
+	uint32_t name;    /* string id of what this call submits: kernel, kind of copy */
+	uint32_t capture; /* of the call that ends one: state_stream.capture_sequence at entry */
 
 	/* Time: raw clock ticks (see clock.h), and ns once sync_after() converted them. */
 	uint64_t entered, left;

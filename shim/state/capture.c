@@ -36,19 +36,30 @@ void state_capture_begun(struct call *call, CUstream handle, CUstreamCaptureMode
 	launch_forget_all();
 }
 
-void state_capture_ended(struct call *call, CUstream handle)
+void state_capture_ending(struct call *call)
+{
+	call->capture = call->stream ? STATE_LOAD(&call->stream->capture_sequence) : 0;
+}
+
+/*
+ * Of several threads that end one capture one gets the better of it, here as in the driver; and none ends a capture that began while its
+ * own call was on its way.
+ */
+static void ended(struct call *call)
 {
 	struct state_stream *stream = call->stream;
-	uint32_t sequence;
+	uint32_t sequence = call->capture;
+	uint64_t name;
 
-	if (!stream)
+	if (!stream || !(sequence & 1) ||
+	    !__atomic_compare_exchange_n(&stream->capture_sequence, &sequence, sequence + 1, false,
+					 __ATOMIC_RELAXED, __ATOMIC_RELAXED))
 		return;
-	sequence = STATE_LOAD(&stream->capture_sequence);
-	if (sequence & 1) {
-		STATE_STORE(&stream->capture_sequence, sequence + 1);
-		proof_capture_over();
-	}
-	STATE_STORE(&stream->capture, 0);
+	/* Unless the stream has begun another one by now. */
+	name = (uint64_t)stream->index << 32 | sequence;
+	__atomic_compare_exchange_n(&stream->capture, &name, 0, false, __ATOMIC_RELAXED,
+				    __ATOMIC_RELAXED);
+	proof_capture_over();
 }
 
 void state_capture_result(struct call *call, CUresult result)
@@ -59,7 +70,7 @@ void state_capture_result(struct call *call, CUresult result)
 	case CUDA_ERROR_STREAM_CAPTURE_UNJOINED:
 	case CUDA_ERROR_STREAM_CAPTURE_UNMATCHED:
 	case CUDA_ERROR_ILLEGAL_STATE:
-		state_capture_ended(call, NULL);
+		ended(call);
 		break;
 	default: /* wrong thread, bad argument: the capture goes on */
 		break;

@@ -22,8 +22,8 @@
  *	joined, joined_by,		under `joining`, a try-lock of the entry: who does not get it
  *	legacy_joined, legacy_at	does without (knows less, claims nothing)
  *	pending_bits, unjoined_bits	set by who submits, cleared by who looks; see pending.c
- *	capture, capture_sequence	the calls of a capture, which the program orders itself;
- *					read by anyone
+ *	capture, capture_sequence	the calls of a capture, which the program orders itself, but
+ *					for ends: compare and swap; read by anyone
  *	owner				its thread at its first use; 0 by whoever retires the entry
  *	next, record			under LOCK_STATE
  */

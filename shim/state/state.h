@@ -96,10 +96,10 @@ void state_module_unloading(struct call *call);
 void state_capture_beginning(struct call *call);
 void state_capture_began(struct call *call, CUresult result);
 void state_capture_begun(struct call *call, CUstream stream, CUstreamCaptureMode mode);
-void state_capture_ended(struct call *call, CUstream stream);
+void state_capture_ending(struct call *call);
 /*
  * `result` hook of cuStreamEndCapture: also ends on the failures after which the stream captures no
- * more.
+ * more. What ends is the capture that went on at the call's entry, and once.
  */
 void state_capture_result(struct call *call, CUresult result);
 

@@ -321,7 +321,8 @@ static void test_after_a_capture(void **state)
 	world_record(event, A);
 	world_wait_event(N, event);
 	assert_false(is_plain(N, KERNEL(0)));
-	state_capture_ended(&call, A);
+	state_capture_ending(&call);
+	state_capture_result(&call, CUDA_SUCCESS);
 	assert_true(is_plain(N, KERNEL(0)));
 }
 

@@ -306,6 +306,7 @@ static void end_capture(CUstream stream, CUresult result)
 	struct call call = world_call(FUNCTION_cuStreamQuery, stream);
 
 	state_before(&call);
+	state_capture_ending(&call);
 	state_capture_result(&call, result);
 	state_after(&call, result);
 }

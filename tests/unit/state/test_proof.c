@@ -199,6 +199,7 @@ static void test_captures(void **state)
 	state_capture_begun(&call, N, CU_STREAM_CAPTURE_MODE_GLOBAL);
 	state_capture_began(&call, CUDA_SUCCESS);
 	assert_non_null(state_objection());
+	state_capture_ending(&call);
 	state_capture_result(&call, CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
 	assert_non_null(state_objection());
 	state_capture_result(&call, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
@@ -206,6 +207,93 @@ static void test_captures(void **state)
 	assert_true(state_asking_begin());
 	assert_false(state_asking_begin()); /* a signal handler */
 	state_asking_end();
+}
+
+static void begin_capture(CUstream stream)
+{
+	struct call call = world_call(FUNCTION_cuStreamQuery, stream);
+
+	state_before(&call);
+	state_capture_beginning(&call);
+	state_capture_begun(&call, stream, CU_STREAM_CAPTURE_MODE_RELAXED);
+	state_capture_began(&call, CUDA_SUCCESS);
+}
+
+/* A thread that was too late for a capture does not end the next one of the stream. */
+static void test_end_behind_the_end(void **state)
+{
+	struct call first = world_call(FUNCTION_cuStreamQuery, N), second = first;
+
+	begin_capture(N);
+	state_before(&first);
+	state_capture_ending(&first);
+	state_before(&second);
+	state_capture_ending(&second);
+	state_capture_result(&first, CUDA_SUCCESS);
+	assert_null(state_objection());
+	begin_capture(N);
+	state_capture_result(&second, CUDA_ERROR_ILLEGAL_STATE);
+	assert_non_null(state_objection());
+	state_before(&first);
+	state_capture_ending(&first);
+	state_capture_result(&first, CUDA_SUCCESS);
+	assert_null(state_objection());
+}
+
+static pthread_barrier_t together;
+
+static void *end_once(void *data)
+{
+	struct call call = world_call(FUNCTION_cuStreamQuery, N);
+
+	state_before(&call);
+	state_capture_ending(&call);
+	pthread_barrier_wait(&together);
+	/* Close to each other, as threads that come out of a barrier are not. */
+	__atomic_sub_fetch((int *)data, 1, __ATOMIC_SEQ_CST);
+	while (__atomic_load_n((int *)data, __ATOMIC_SEQ_CST))
+		;
+	state_capture_result(&call, CUDA_SUCCESS);
+	pthread_barrier_wait(&together);
+	return NULL;
+}
+
+static void *end_again_and_again(void *data)
+{
+	int *waiting = data;
+
+	for (int i = 0; i < 2000; i++) {
+		pthread_barrier_wait(&together); /* a capture has begun */
+		end_once(&waiting[i]);
+	}
+	return NULL;
+}
+
+/* Two threads end one capture; the other one that goes on is still counted. */
+static void test_ended_by_two_threads(void **state)
+{
+	static int waiting[2000];
+	pthread_t threads[2];
+	const char *objection;
+	int i;
+
+	pthread_barrier_init(&together, NULL, 3);
+	for (i = 0; i < 2; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, end_again_and_again, waiting),
+				 0);
+	begin_capture(A);
+	for (i = 0; i < 2000; i++) {
+		waiting[i] = 2;
+		begin_capture(N);
+		pthread_barrier_wait(&together);
+		pthread_barrier_wait(&together); /* both have entered */
+		pthread_barrier_wait(&together); /* both have ended it */
+		objection = state_objection();
+		assert_non_null(objection);
+	}
+	for (i = 0; i < 2; i++)
+		pthread_join(threads[i], NULL);
+	pthread_barrier_destroy(&together);
 }
 
 static void fails(unsigned int function, CUstream stream, CUresult result)
@@ -316,6 +404,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_did_not_end, begin, end),
 		cmocka_unit_test_setup_teardown(test_nothing_ends, begin, end),
 		cmocka_unit_test_setup_teardown(test_captures, begin, end),
+		cmocka_unit_test_setup_teardown(test_end_behind_the_end, begin, end),
+		cmocka_unit_test_setup_teardown(test_ended_by_two_threads, begin, end),
 		cmocka_unit_test_setup_teardown(test_half_done, begin, end),
 		cmocka_unit_test_setup_teardown(test_failures, begin, end),
 		cmocka_unit_test_setup_teardown(test_unknown_stream, begin, end),
