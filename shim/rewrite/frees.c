@@ -21,10 +21,10 @@
 #include "driver/driver.h"
 #include "emit/emit.h"
 #include "rewrite/deny.h"
-#include "rewrite/drain.h"
 #include "rewrite/events.h"
 #include "rewrite/internal.h"
 #include "rewrite/rewrite.h"
+#include "stage/drain.h"
 #include "state/proof.h"
 #include "state/state.h"
 

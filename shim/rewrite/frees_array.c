@@ -14,11 +14,11 @@
 #include "config.h"
 #include "driver/driver.h"
 #include "emit/emit.h"
-#include "rewrite/drain.h"
 #include "rewrite/events.h"
 #include "rewrite/frees.h"
 #include "rewrite/internal.h"
 #include "rewrite/rewrite.h"
+#include "stage/drain.h"
 #include "state/proof.h"
 #include "state/state.h"
 

@@ -23,12 +23,12 @@
 #include "driver/driver.h"
 #include "emit/emit.h"
 #include "pool/pool.h"
-#include "rewrite/drain.h"
 #include "rewrite/events.h"
 #include "rewrite/frees.h"
 #include "rewrite/internal.h"
 #include "rewrite/pinned.h"
 #include "rewrite/rewrite.h"
+#include "stage/drain.h"
 #include "state/proof.h"
 #include "state/state.h"
 

@@ -19,12 +19,12 @@
 #include "emit/emit.h"
 #include "pool/magazine.h"
 #include "rewrite/deny.h"
-#include "rewrite/drain.h"
 #include "rewrite/events.h"
 #include "rewrite/frees.h"
 #include "rewrite/internal.h"
 #include "rewrite/rewrite.h"
 #include "rewrite/short.h"
+#include "stage/drain.h"
 #include "state/proof.h"
 #include "state/state.h"
 

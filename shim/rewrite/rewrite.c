@@ -12,8 +12,8 @@
 #include "rewrite/internal.h"
 #include "rewrite/pinned.h"
 #include "rewrite/policy.h"
-#include "rewrite/stage.h"
 #include "rewrite/staging.h"
+#include "stage/stage.h"
 #include "state/proof.h"
 
 uint32_t rewrite_on;

@@ -20,16 +20,14 @@
 #include "driver/driver.h"
 #include "emit/emit.h"
 #include "rewrite/deny.h"
-#include "rewrite/drain.h"
 #include "rewrite/events.h"
 #include "rewrite/internal.h"
 #include "rewrite/pinned.h"
 #include "rewrite/rewrite.h"
+#include "stage/drain.h"
 #include "state/place.h"
 #include "state/proof.h"
 #include "state/state.h"
-
-uint32_t staging_on;
 
 void staging_start(void)
 {
@@ -41,7 +39,7 @@ void staging_start(void)
 	if (why)
 		emit_note(NOTE_REWRITE, why);
 	else
-		__atomic_store_n(&staging_on, 1, __ATOMIC_RELAXED);
+		__atomic_store_n(&stage_on, 1, __ATOMIC_RELAXED);
 }
 
 /* Does the call's stream have work that is not known complete? Legacy: any that it stands for. */
@@ -62,7 +60,7 @@ static bool wins(const struct call *call, bool busy, bool relaxed)
 /* Most copies are small: nothing but their size is looked at. An asynchronous one may find its stream idle after all. */
 static bool may_win(const struct call *call)
 {
-	return __atomic_load_n(&staging_on, __ATOMIC_RELAXED) &&
+	return __atomic_load_n(&stage_on, __ATOMIC_RELAXED) &&
 	       (wins(call, is_busy(call), config.relax & CONFIG_RELAX_ORDER) ||
 		(call->flags & CALL_ASYNC && wins(call, false, false)));
 }
@@ -220,7 +218,7 @@ bool rewrite_sync_memops(struct call *call, CUresult *ret_result, uint64_t addre
 {
 	pinned_special(address);
 	/* Nothing that is pending when it is set may still be pending when the call returns. */
-	if (__atomic_load_n(&staging_on, __ATOMIC_RELAXED) && address != UINT64_MAX)
+	if (__atomic_load_n(&stage_on, __ATOMIC_RELAXED) && address != UINT64_MAX)
 		stage_wait_pending();
 	return false;
 }

@@ -13,7 +13,7 @@
 
 #include <cuda.h>
 
-#include "rewrite/stage.h"
+#include "stage/stage.h"
 
 struct call;
 

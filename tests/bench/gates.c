@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * What a closed gate (a stream's wait for a value that is written later, by another stream) can hold up: `gates`. Two questions to the driver,
- * on which large staged copies stand (shim/rewrite/stage.h):
+ * on which large staged copies stand (shim/stage/stage.h):
  *
  * 1. While a call of another thread waits for the device, and so for the gate: can this thread still submit to another stream? Each such
  *    call has a line: the longest that a submission took, or HELD UP, if it was over only when the gate was opened by hand.

@@ -16,12 +16,12 @@
 
 #include "driver/driver.h"
 #include "emit/emit.h"
-#include "rewrite/chunks.h"
-#include "rewrite/copy_bytes.h"
-#include "rewrite/copy_threads.h"
-#include "rewrite/stage.h"
-#include "rewrite/stage_memory.h"
-#include "rewrite/stage_tuning.h"
+#include "stage/chunks.h"
+#include "stage/copy_bytes.h"
+#include "stage/copy_threads.h"
+#include "stage/stage.h"
+#include "stage/stage_memory.h"
+#include "stage/stage_tuning.h"
 
 struct driver_ops driver;
 static unsigned int notes, wrong;

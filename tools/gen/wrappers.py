@@ -349,7 +349,7 @@ def wrapper(export):
 
 
 def real_call(export):
-    """The call of the driver's function; one that may wait in the middle of it keeps out of the way of staged copies (shim/rewrite/drain.h)."""
+    """The call of the driver's function; one that may wait in the middle of it keeps out of the way of staged copies (shim/stage/drain.h)."""
     call = f"real_({export.prototype.arguments()})"
     drains = export.row.kind == "module" or (export.row.kind not in ("launch", "wait") and DRAINS.intersection(export.row.rules))
     return f"DRAINING({call})" if drains else call

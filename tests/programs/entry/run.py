@@ -226,7 +226,7 @@ def _(place):
             text = stream.read()
         for function, body in re.findall(r"^(?:static ENTRY_LONG )?CUresult ((?:long_)?cu\w+)\([^{]*\)\n\{\n(.*?)^\}", text, re.DOTALL | re.MULTILINE):
             found += 1
-            # A call that drains the device keeps staged copies away meanwhile (shim/rewrite/drain.h), a launch where it loads its function.
+            # A call that drains the device keeps staged copies away meanwhile (shim/stage/drain.h), a launch where it loads its function.
             body = re.sub(r"DRAINING\((real_\([^()]*\))\)", r"\1", body)
             body = re.sub(r"entry_unlikely\(!plain_ && call\.flags & CALL_FIRST_USE\) \? real_\([^()]*\) : ", "", body)
             wanted = (long if function.startswith("long_") else launch if "state_launch_remembered(" in body

@@ -5,20 +5,20 @@
  * would ever end. So the two keep out of each other's way (stage.h). Used by the wrappers of such calls, and by the rewrites where they
  * make one by themselves.
  */
-#ifndef SLIPSTREAM_REWRITE_DRAIN_H
-#define SLIPSTREAM_REWRITE_DRAIN_H
+#ifndef SLIPSTREAM_STAGE_DRAIN_H
+#define SLIPSTREAM_STAGE_DRAIN_H
 
 #include <stdint.h>
 
-#include "rewrite/stage.h"
+#include "stage/stage.h"
 
-/* Not 0: copies may be staged. Written once, before rewrite_on. */
-extern uint32_t staging_on;
+/* Not 0: copies may be staged. Written once, by the rewrite of copies when it starts; before, no wrapper needs to look at gates. */
+extern uint32_t stage_on;
 
 /* The status of a call of the driver that drains. */
 #define DRAINING(call_)                                                                            \
 	({                                                                                         \
-		uint32_t gates_ = __atomic_load_n(&staging_on, __ATOMIC_RELAXED);                  \
+		uint32_t gates_ = __atomic_load_n(&stage_on, __ATOMIC_RELAXED);                    \
 		CUresult status_;                                                                  \
                                                                                                    \
 		if (gates_)                                                                        \

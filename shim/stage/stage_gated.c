@@ -17,14 +17,15 @@
  *
  * Submissions cannot block behind the gate: the internal stream holds at most twice the ring's pieces and a few words.
  */
-#include "rewrite/stage_gated.h"
+#include "stage/stage_gated.h"
 
 #include <sched.h>
 
 #include "driver/driver.h"
 #include "emit/emit.h"
-#include "rewrite/copy_threads.h"
-#include "rewrite/stage_tuning.h"
+#include "stage/copy_threads.h"
+#include "stage/drain.h"
+#include "stage/stage_tuning.h"
 
 /* Without progress: then a thread sleeps between its looks, and the driver is asked for errors. */
 #define SPIN_NS  60000
@@ -34,6 +35,8 @@
 
 /* Copies that submit behind a gate, and calls that drain the device. Each side counts itself, then looks at the other (sequentially consistent). */
 static uint32_t gates, drains;
+
+uint32_t stage_on;
 
 struct gated {
 	struct stage_job *job;

@@ -15,15 +15,15 @@
  *	failed		all				all
  *	extents		all, compare-and-swap		all
  */
-#ifndef SLIPSTREAM_REWRITE_STAGE_JOB_H
-#define SLIPSTREAM_REWRITE_STAGE_JOB_H
+#ifndef SLIPSTREAM_STAGE_STAGE_JOB_H
+#define SLIPSTREAM_STAGE_STAGE_JOB_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "rewrite/stage_memory.h"
-#include "rewrite/stage_shape.h"
+#include "stage/stage_memory.h"
+#include "stage/stage_shape.h"
 
 #define STAGE_RING    8
 #define STAGE_EXTENTS 64

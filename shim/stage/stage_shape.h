@@ -7,15 +7,15 @@
  *	unit	what one thread copies at a time: some rows of a piece, or a part of its row. Every piece has the same number of units, of
  *		which those of a small last piece may be empty
  */
-#ifndef SLIPSTREAM_REWRITE_STAGE_SHAPE_H
-#define SLIPSTREAM_REWRITE_STAGE_SHAPE_H
+#ifndef SLIPSTREAM_STAGE_STAGE_SHAPE_H
+#define SLIPSTREAM_STAGE_STAGE_SHAPE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "rewrite/copy_bytes.h"
-#include "rewrite/stage.h"
+#include "stage/copy_bytes.h"
+#include "stage/stage.h"
 
 struct stage_shape {
 	CUdeviceptr device;

@@ -16,8 +16,8 @@
  * signals are blocked in them but the synchronous ones. Idle ones look for work a little while, then sleep. A forked child has none,
  * and starts its own. Nothing ends them; they end with the process.
  */
-#ifndef SLIPSTREAM_REWRITE_COPY_THREADS_H
-#define SLIPSTREAM_REWRITE_COPY_THREADS_H
+#ifndef SLIPSTREAM_STAGE_COPY_THREADS_H
+#define SLIPSTREAM_STAGE_COPY_THREADS_H
 
 #include <stdbool.h>
 #include <stdint.h>

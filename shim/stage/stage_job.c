@@ -6,12 +6,12 @@
  * clear all 2 MiB of it, and all but one throw it away; so the target is mapped in extents of 2 MiB, one thread each, and who finds an
  * extent busy maps one of those that will be needed next.
  */
-#include "rewrite/stage_job.h"
+#include "stage/stage_job.h"
 
 #include <sched.h>
 #include <string.h>
 
-#include "rewrite/copy_threads.h"
+#include "stage/copy_threads.h"
 
 /* A helper that finds nothing to do for so long leaves; the caller kicks when it goes on. The device takes 40 us for a piece. */
 #define HELP_WAIT_NS 100000

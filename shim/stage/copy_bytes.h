@@ -3,8 +3,8 @@
  * Copy bytes: the copying loops of staged copies. Called by the engine's callers and by the copy threads. Any thread, no lock, no state
  * but the choice of instructions, which every thread makes alike.
  */
-#ifndef SLIPSTREAM_REWRITE_COPY_BYTES_H
-#define SLIPSTREAM_REWRITE_COPY_BYTES_H
+#ifndef SLIPSTREAM_STAGE_COPY_BYTES_H
+#define SLIPSTREAM_STAGE_COPY_BYTES_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -6,8 +6,8 @@
  *
  * Another thread of the program that unmaps the memory during the copy makes us fault as it would the driver.
  */
-#ifndef SLIPSTREAM_REWRITE_STAGE_MEMORY_H
-#define SLIPSTREAM_REWRITE_STAGE_MEMORY_H
+#ifndef SLIPSTREAM_STAGE_STAGE_MEMORY_H
+#define SLIPSTREAM_STAGE_STAGE_MEMORY_H
 
 #include <stdbool.h>
 #include <stddef.h>

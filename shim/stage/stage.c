@@ -6,16 +6,16 @@
  * A copy that fails is the driver's again, from its beginning. A context that is broken stays so, and the driver's own copy says it; so
  * nothing here needs to tell the driver's errors.
  */
-#include "rewrite/stage.h"
+#include "stage/stage.h"
 
 #include <pthread.h>
 
 #include "driver/driver.h"
 #include "emit/emit.h"
-#include "rewrite/chunks.h"
-#include "rewrite/copy_threads.h"
-#include "rewrite/stage_gated.h"
-#include "rewrite/stage_tuning.h"
+#include "stage/chunks.h"
+#include "stage/copy_threads.h"
+#include "stage/stage_gated.h"
+#include "stage/stage_tuning.h"
 
 /* Below it posting costs more than the helpers save. */
 #define SPLIT_MIN  ((size_t)192 << 10)

@@ -2,7 +2,7 @@
 /*
  * Stage shape (stage_shape.h).
  */
-#include "rewrite/stage_shape.h"
+#include "stage/stage_shape.h"
 
 #include <string.h>
 

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "driver/driver.h"
-#include "rewrite/copy_threads.h"
+#include "stage/copy_threads.h"
 
 #define STREAMS 64
 #define QUEUE   4096

@@ -2,15 +2,15 @@
 /*
  * Stage: the engine of staged copies. Moves bytes between the program's pageable memory and the device through pinned chunks of our own:
  * copy threads fill or empty chunks while the copy engine moves others. It knows nothing of which calls may be staged, nor of what they
- * must wait for before: that is staging.c, which calls it. Relies on chunks.c, copy_threads.c and driver.h.
+ * must wait for before: that is rewrite/staging.c, which calls it. Relies on chunks.c, copy_threads.c and driver.h.
  *
  * A staged copy is one operation of its stream, for all threads. One that fits a chunk is one copy of the driver on the stream itself. A
  * larger one runs on an internal non-blocking stream of the context, behind a value that the program's stream writes when it gets there; a
  * gate (a wait of the stream for a value in our memory) holds its place there, and is opened behind the last chunk, or by the host on
  * any error. It returns when the device is done.
  */
-#ifndef SLIPSTREAM_REWRITE_STAGE_H
-#define SLIPSTREAM_REWRITE_STAGE_H
+#ifndef SLIPSTREAM_STAGE_STAGE_H
+#define SLIPSTREAM_STAGE_STAGE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -6,7 +6,7 @@
  * comes after it is the release store that tells the submitting thread of a filled chunk; that thread's acquire load pairs with it, and
  * its driver rings the device's doorbell by a store that is later still. So the device never fetches a chunk before its bytes are there.
  */
-#include "rewrite/copy_bytes.h"
+#include "stage/copy_bytes.h"
 
 #include <stdint.h>
 #include <string.h>

@@ -7,7 +7,7 @@
  * tells of one mapping at a time. Mappings of files are populated always: a page behind their end is a fault, and mincore() need not tell
  * the truth about them.
  */
-#include "rewrite/stage_memory.h"
+#include "stage/stage_memory.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,10 +2,10 @@
 /*
  * Stage gated: a copy of many pieces, between stage.c, which has all it needs, and the ring.
  */
-#ifndef SLIPSTREAM_REWRITE_STAGE_GATED_H
-#define SLIPSTREAM_REWRITE_STAGE_GATED_H
+#ifndef SLIPSTREAM_STAGE_STAGE_GATED_H
+#define SLIPSTREAM_STAGE_STAGE_GATED_H
 
-#include "rewrite/stage_ring.h"
+#include "stage/stage_ring.h"
 
 enum stage_end {
 	STAGE_END_DONE,

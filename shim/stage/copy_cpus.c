@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "rewrite/copy_threads.h"
+#include "stage/copy_threads.h"
 
 static bool read_text(const char *path, char *text, size_t size)
 {

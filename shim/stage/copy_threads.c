@@ -9,7 +9,7 @@
  *	sleepers	helpers that sleep or are about to. With `sequence` it is a store-then-load pair on both sides (sequentially
  *			consistent): either the poster sees the sleeper, or the sleeper sees the new sequence
  */
-#include "rewrite/copy_threads.h"
+#include "stage/copy_threads.h"
 
 #include <errno.h>
 #include <limits.h>

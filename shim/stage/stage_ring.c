@@ -15,15 +15,15 @@
  * hardware with streams that wait, through whatever chain, for the gate; should it nevertheless, it makes no progress although the program's
  * stream has arrived, which the caller sees and ends (stage_gated.c).
  */
-#include "rewrite/stage_ring.h"
+#include "stage/stage_ring.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "driver/driver.h"
 #include "emit/emit.h"
-#include "rewrite/chunks.h"
-#include "rewrite/stage_tuning.h"
+#include "stage/chunks.h"
+#include "stage/stage_tuning.h"
 
 #define RINGS_MAX 32
 

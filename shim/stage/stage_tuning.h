@@ -2,8 +2,8 @@
 /*
  * Stage tuning: choices of the engine that a benchmark compares and tests go through. Constant while a copy is under way.
  */
-#ifndef SLIPSTREAM_REWRITE_STAGE_TUNING_H
-#define SLIPSTREAM_REWRITE_STAGE_TUNING_H
+#ifndef SLIPSTREAM_STAGE_STAGE_TUNING_H
+#define SLIPSTREAM_STAGE_STAGE_TUNING_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -18,8 +18,8 @@
  *	DEAD	used by a copy of which nothing is known; for ever, or until its context ends
  * Changed by compare-and-swap only: no lock. A chunk belongs to the context that it was registered in, and ends with it.
  */
-#ifndef SLIPSTREAM_REWRITE_CHUNKS_H
-#define SLIPSTREAM_REWRITE_CHUNKS_H
+#ifndef SLIPSTREAM_STAGE_CHUNKS_H
+#define SLIPSTREAM_STAGE_CHUNKS_H
 
 #include <stdbool.h>
 #include <stddef.h>

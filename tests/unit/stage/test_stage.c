@@ -18,12 +18,12 @@
 #include <sys/mman.h>
 
 #include "emit/emit.h"
-#include "rewrite/chunks.h"
-#include "rewrite/copy_threads.h"
-#include "rewrite/stage.h"
-#include "rewrite/stage_memory.h"
-#include "rewrite/stage_ring.h"
-#include "rewrite/stage_tuning.h"
+#include "stage/chunks.h"
+#include "stage/copy_threads.h"
+#include "stage/stage.h"
+#include "stage/stage_memory.h"
+#include "stage/stage_ring.h"
+#include "stage/stage_tuning.h"
 #include "stage_device.h"
 
 #define KIB     ((size_t)1 << 10)

@@ -3,8 +3,8 @@
  * Stage ring: what a copy of many pieces needs of a context, for one direction: an internal stream, and words in pinned memory that the
  * device writes and the host reads. At most two to a context. Used by one copy at a time: the lock is only tried.
  */
-#ifndef SLIPSTREAM_REWRITE_STAGE_RING_H
-#define SLIPSTREAM_REWRITE_STAGE_RING_H
+#ifndef SLIPSTREAM_STAGE_STAGE_RING_H
+#define SLIPSTREAM_STAGE_STAGE_RING_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -12,7 +12,7 @@
 
 #include <cuda.h>
 
-#include "rewrite/stage_job.h"
+#include "stage/stage_job.h"
 
 /* In pinned memory. Each has one writer at a time, and only rises, with wrap-around. */
 struct stage_words {

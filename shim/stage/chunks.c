@@ -6,7 +6,7 @@
  * is earned: one byte for each EARN_SHARE copied, each copy counted as EARN_LEAST at least. A program that copies 1 MiB a few times pays
  * nothing; one that copies 256 MiB at once has its ring in that very copy.
  */
-#include "rewrite/chunks.h"
+#include "stage/chunks.h"
 
 #include <errno.h>
 #include <sched.h>

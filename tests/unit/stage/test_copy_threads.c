@@ -17,8 +17,8 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-#include "rewrite/copy_bytes.h"
-#include "rewrite/copy_threads.h"
+#include "stage/copy_bytes.h"
+#include "stage/copy_threads.h"
 
 #define HELPERS 5
 
