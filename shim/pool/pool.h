@@ -123,10 +123,11 @@ void pool_release(unsigned int batch);
  * Takes held blocks of the kind and context out, ready ones first, until at most `keep` bytes are held; parked ones only if `parked`. A list, for
  * pool_spare() once the driver has freed them.
  */
-struct pool_block *pool_drain(enum pool_kind kind, uint64_t context, uint64_t keep, bool parked);
+struct pool_block *pool_give_back(enum pool_kind kind, uint64_t context, uint64_t keep,
+				  bool parked);
 /* The same, parked ones too, and `most` blocks at most. */
-struct pool_block *pool_drain_some(enum pool_kind kind, uint64_t context, uint64_t keep,
-				   unsigned int most);
+struct pool_block *pool_give_some_back(enum pool_kind kind, uint64_t context, uint64_t keep,
+				       unsigned int most);
 void pool_spare(struct pool_block *list);
 
 /* Contexts ended, and their memory with them: forgets blocks of all that do not live: a list as above. */

@@ -42,8 +42,8 @@ uint32_t held_give_some_back(enum pool_kind kind, uint64_t context, uint64_t kee
 
 /* frees_array.c: by the driver. */
 CUresult array_destroy(const struct pool_block *block);
-/* Its work has just been waited for: what is held of its arrays goes, if nothing else is at work. Not for another context than the current. */
-void array_drained(uint64_t context);
+/* All of the context's work has just been waited for: what is held of its arrays goes, if nothing else is at work. Not for another context than the current. */
+void array_context_synchronized(uint64_t context);
 
 /* A context is about to end, which state knows: until no thread frees anything in a context that is not its own. */
 void held_wait_for_visitors(void);

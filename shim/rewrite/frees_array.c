@@ -174,7 +174,7 @@ static void really_destroy(struct call *call, CUresult *ret_result, uint64_t han
 		pool_put_back(&block);
 }
 
-void array_drained(uint64_t context)
+void array_context_synchronized(uint64_t context)
 {
 	if (held_arrays() && context && state_current_context() == context && state_is_idle() &&
 	    held_give_some_back(POOL_ARRAY, context, 0))

@@ -222,7 +222,7 @@ static uint32_t give_back(enum pool_kind kind, uint64_t context, uint64_t keep, 
 
 	/* Before the blocks are out of the pool: wait_for_others(). */
 	__atomic_add_fetch(&returning, 1, __ATOMIC_SEQ_CST);
-	list = pool_drain_some(kind, context, keep, most);
+	list = pool_give_some_back(kind, context, keep, most);
 	if (!list) {
 		__atomic_sub_fetch(&returning, 1, __ATOMIC_SEQ_CST);
 		return 0;

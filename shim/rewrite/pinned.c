@@ -83,7 +83,7 @@ static uint32_t give_some_back(uint64_t context, uint64_t keep)
 	uint32_t freed = 0, now;
 
 	do {
-		now = free_list(pool_drain_some(POOL_PINNED, context, keep, GIVE_BACK_ONCE));
+		now = free_list(pool_give_some_back(POOL_PINNED, context, keep, GIVE_BACK_ONCE));
 		freed += now;
 	} while (now && clock_now_ns() < end);
 	return freed;
@@ -112,7 +112,7 @@ static bool allocate(struct call *call, uint64_t context, CUresult *ret_result, 
 			emit_note(NOTE_REWRITE, "held memory stays, since work does not end");
 			return false;
 		}
-		list = pool_drain(POOL_PINNED, context, 0, true);
+		list = pool_give_back(POOL_PINNED, context, 0, true);
 		if (!list)
 			return false;
 		COUNT(purges, 1);
@@ -316,7 +316,7 @@ bool rewrite_host_free(struct call *call, CUresult *ret_result, void *address)
 #define AGE_ROUNDS 4
 #define AGE_BLOCKS 2
 
-void rewrite_drained(struct call *call)
+void rewrite_context_synchronized(struct call *call)
 {
 	static const char why[] = "a block was not used for long";
 	static uint64_t
@@ -326,7 +326,7 @@ void rewrite_drained(struct call *call)
 	struct pool_block *list;
 	uint32_t freed;
 
-	array_drained(context);
+	array_context_synchronized(context);
 	if (!config.pool_age_ns || !(config.fix & CONFIG_FIX_PINNED) ||
 	    (begun && clock_duration_ns(begun, call->left) < config.pool_age_ns / AGE_ROUNDS) ||
 	    !__atomic_compare_exchange_n(&last, &begun, call->left, false, __ATOMIC_RELAXED,

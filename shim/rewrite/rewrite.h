@@ -84,7 +84,7 @@ bool rewrite_device_export(struct call *call, CUresult *ret_result, CUdeviceptr 
 bool rewrite_memory_info(struct call *call, CUresult *ret_result, size_t *ret_free,
 			 size_t *ret_total);
 /* Not a hook. The call has waited for its context (cuCtxSynchronize): held blocks that are old may go in it. */
-void rewrite_drained(struct call *call);
+void rewrite_context_synchronized(struct call *call);
 /*
  * Not a hook. The driver had no memory for this call, and the catalogue says that it had no effect (`retry`). True: held blocks of its
  * device were given back, so that it may be made once more.

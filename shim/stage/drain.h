@@ -15,7 +15,7 @@
 /* Not 0: copies may be staged. Written once, by the rewrite of copies when it starts; before, no wrapper needs to look at gates. */
 extern uint32_t stage_on;
 
-/* The status of a call of the driver that drains. */
+/* The status of a call of the driver that drains. The word is used for nothing else here: chunks are emptied, contexts synchronized, blocks given back. */
 #define DRAINING(call_)                                                                            \
 	({                                                                                         \
 		uint32_t gates_ = __atomic_load_n(&stage_on, __ATOMIC_RELAXED);                    \

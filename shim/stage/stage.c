@@ -25,7 +25,7 @@
 #define LOOKS_SPINNING 2500
 #define PIECES_AT_BEST 8
 /* From the device: what is larger than the caches is not read from them afterwards. */
-#define DRAIN_STREAMED_MIN ((size_t)4 << 20)
+#define EMPTY_STREAMED_MIN ((size_t)4 << 20)
 /*
  * To the device: chunks that are used once are filled past the caches; those that a large copy goes round and round in stay in the last-level
  * cache, where the copy engine finds them (H200: 16 MiB 37 against 25 GB/s, 256 MiB 30 against 48).
@@ -36,13 +36,13 @@ struct stage_tuning stage_tuning = {
 	/* A write of a value between two pieces costs the copy engine 2 us (H200, 2 MiB pieces: 49.4 against 51.8 GB/s). */
 	.by_value = false,
 	.fill_streamed = true,
-	.drain_streamed = true,
+	.empty_streamed = true,
 	.piece_bytes = CHUNK_BYTES,
 	.unit_bytes = (size_t)128 << 10,
 	.ring = STAGE_RING,
 	.fill_helpers = COPY_THREADS_MAX,
 	/* More are in the way of the device's own stores (H200, 256 MiB: 51 GB/s with 5, 41 to 45 with 7 to 14). */
-	.drain_helpers = 5,
+	.empty_helpers = 5,
 	/*
 	 * Longer than anything but a queue that will never move: opening the gate early lets other threads' operations see half a copy.
 	 */
@@ -76,7 +76,7 @@ void stage_drop(bool (*lives)(uint64_t context))
 static bool is_streamed(const struct stage_copy *copy, size_t bytes)
 {
 	return copy->to_device ? stage_tuning.fill_streamed && bytes <= FILL_STREAMED_MAX
-			       : stage_tuning.drain_streamed && bytes >= DRAIN_STREAMED_MIN;
+			       : stage_tuning.empty_streamed && bytes >= EMPTY_STREAMED_MIN;
 }
 
 /* ---- one piece, on the program's stream ---- */

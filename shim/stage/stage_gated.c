@@ -50,7 +50,7 @@ struct gated {
 	bool suspect; /* nothing has moved for long: one more look */
 	bool stuck;   /* nothing moves */
 	uint64_t submitted;
-	uint64_t drained; /* from the device: pieces copied out, in order */
+	uint64_t emptied; /* from the device: pieces copied out, in order */
 	uint32_t confirmed;
 	uint64_t since, checked; /* last progress; last question to the driver */
 	bool slept;
@@ -121,9 +121,9 @@ static bool may_submit(struct gated *gated)
 		return false;
 	if (job->shape.to_device)
 		return stage_job_is_finished(job, gated->submitted);
-	if (gated->drained < gated->submitted && stage_job_is_finished(job, gated->drained))
-		gated->drained++;
-	return gated->submitted < gated->drained + job->ring;
+	if (gated->emptied < gated->submitted && stage_job_is_finished(job, gated->emptied))
+		gated->emptied++;
+	return gated->submitted < gated->emptied + job->ring;
 }
 
 static bool wait_for_stream(struct gated *gated)
@@ -180,12 +180,12 @@ static bool is_done(struct gated *gated)
 
 	if (gated->submitted < job->shape.pieces || gated->confirmed < job->shape.pieces)
 		return false;
-	while (!job->shape.to_device && gated->drained < gated->submitted &&
-	       stage_job_is_finished(job, gated->drained))
-		gated->drained++;
+	while (!job->shape.to_device && gated->emptied < gated->submitted &&
+	       stage_job_is_finished(job, gated->emptied))
+		gated->emptied++;
 	/* Whoever asks for the stream then finds it as idle as behind the driver's copy. */
 	return job->shape.to_device ||
-	       (gated->drained == job->shape.pieces && stage_ring_has_passed(gated->ring));
+	       (gated->emptied == job->shape.pieces && stage_ring_has_passed(gated->ring));
 }
 
 static void progressed(struct gated *gated)

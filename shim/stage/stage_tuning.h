@@ -16,11 +16,11 @@ struct stage_tuning {
 	 */
 	bool by_value;
 	/* Stores past the caches: into chunks, and into the program's memory. */
-	bool fill_streamed, drain_streamed;
+	bool fill_streamed, empty_streamed;
 	size_t piece_bytes; /* at most CHUNK_BYTES */
 	size_t unit_bytes;
 	unsigned int ring; /* chunks of a copy of many pieces, at most STAGE_RING */
-	unsigned int fill_helpers, drain_helpers; /* at most */
+	unsigned int fill_helpers, empty_helpers; /* at most */
 	uint64_t stuck_ns; /* no progress past an open gate for so long: given up */
 };
 
@@ -28,7 +28,7 @@ extern struct stage_tuning stage_tuning;
 
 static inline unsigned int stage_helpers(bool to_device)
 {
-	return to_device ? stage_tuning.fill_helpers : stage_tuning.drain_helpers;
+	return to_device ? stage_tuning.fill_helpers : stage_tuning.empty_helpers;
 }
 
 #endif

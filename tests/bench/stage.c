@@ -2,7 +2,7 @@
 /*
  * The engine of staged copies alone, without the shim, on whatever libcuda.so.1 is found: `stage [NAME=VALUE...] [cpu]`. Prints GB/s of
  * synchronous copies of ordinary memory to the device and back, beside the driver's own, and checks each byte once. The values are those of
- * stage_tuning: by_value, fill_streamed, drain_streamed, piece, unit, ring, helpers; `sizes=A,B` in bytes; `runs`; `fresh=1`: a target that
+ * stage_tuning: by_value, fill_streamed, empty_streamed, piece, unit, ring, helpers; `sizes=A,B` in bytes; `runs`; `fresh=1`: a target that
  * was never touched; `huge=1`: on huge pages. Several sets in one go are separated by `--`. `cpu`: no driver at all; what the copying
  * loops, the kernel's look at pages, and posting to the helpers take.
  */
@@ -214,11 +214,11 @@ static void run(CUstream stream, uint64_t context, bool raw)
 	unsigned int i;
 
 	copy_threads_limit(COPY_THREADS_MAX, false);
-	printf("%-6s by_value %d fill_streamed %d drain_streamed %d piece %zu unit %zu ring %u "
+	printf("%-6s by_value %d fill_streamed %d empty_streamed %d piece %zu unit %zu ring %u "
 	       "helpers "
 	       "%u fresh %d huge %d\n",
 	       raw ? "driver" : "stage", stage_tuning.by_value, stage_tuning.fill_streamed,
-	       stage_tuning.drain_streamed, stage_tuning.piece_bytes, stage_tuning.unit_bytes,
+	       stage_tuning.empty_streamed, stage_tuning.piece_bytes, stage_tuning.unit_bytes,
 	       stage_tuning.ring, stage_tuning.fill_helpers, options.fresh, options.huge);
 	for (i = 0; i < options.count; i++) {
 		size_t bytes = options.sizes[i];
@@ -397,8 +397,8 @@ static void set(const char *word)
 		stage_tuning.by_value = value;
 	else if (IS("fill_streamed"))
 		stage_tuning.fill_streamed = value;
-	else if (IS("drain_streamed"))
-		stage_tuning.drain_streamed = value;
+	else if (IS("empty_streamed"))
+		stage_tuning.empty_streamed = value;
 	else if (IS("piece"))
 		stage_tuning.piece_bytes = value;
 	else if (IS("unit"))
@@ -406,7 +406,7 @@ static void set(const char *word)
 	else if (IS("ring"))
 		stage_tuning.ring = (unsigned int)value;
 	else if (IS("helpers"))
-		stage_tuning.fill_helpers = stage_tuning.drain_helpers = (unsigned int)value;
+		stage_tuning.fill_helpers = stage_tuning.empty_helpers = (unsigned int)value;
 	else if (IS("runs"))
 		options.runs = value < 100 ? (unsigned int)value : 99;
 	else if (IS("fresh"))

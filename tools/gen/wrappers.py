@@ -255,7 +255,7 @@ def end(export):
     row = export.row
     lines = [f"\tstate_{hook.name}(&call, result_);" for hook in row.result]
     if any(hook.name == "context_observed" for hook in row.result):
-        lines += ["\tif (entry_unlikely(rewrite_active()) && result_ == CUDA_SUCCESS)", "\t\trewrite_drained(&call);"]
+        lines += ["\tif (entry_unlikely(rewrite_active()) && result_ == CUDA_SUCCESS)", "\t\trewrite_context_synchronized(&call);"]
     if row.after:
         lines.append("\tif (result_ == CUDA_SUCCESS) {")
         lines += ["\t\t" + hook.c_call() for hook in row.after]

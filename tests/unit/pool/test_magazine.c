@@ -226,7 +226,7 @@ static unsigned int count(const struct pool_block *list)
 	return blocks;
 }
 
-static void test_drain(void **state)
+static void test_give_back(void **state)
 {
 	struct pool_magazine *other = pool_magazine_begin(new_record);
 	struct pool_block *list, block;
@@ -236,7 +236,7 @@ static void test_drain(void **state)
 		add(1 + i % 2, 1000 * i, i << 16);
 		assert_true(prepare_and_keep(i > 3 ? own : other, i << 16, 1 + i % 2));
 	}
-	list = pool_drain(POOL_PINNED, 1, 0, true);
+	list = pool_give_back(POOL_PINNED, 1, 0, true);
 	assert_int_equal(count(list), 3);
 	assert_int_equal(pool_look(list->address, &block), POOL_NOT_OURS);
 	assert_null(pool_find_unlocked(list->address));
@@ -395,11 +395,11 @@ static void *use(void *data)
 	return NULL;
 }
 
-/* What is drained is put back as another thread's allocation would be. */
-static void *drain(void *data)
+/* What is taken out is put back as another thread's allocation would be. */
+static void *take_out(void *data)
 {
 	while (!__atomic_load_n(&stop, __ATOMIC_ACQUIRE)) {
-		struct pool_block *list = pool_drain(POOL_PINNED, 1, 0, true), *block;
+		struct pool_block *list = pool_give_back(POOL_PINNED, 1, 0, true), *block;
 
 		for (block = list; block; block = block->next)
 			claim(block->address, 99);
@@ -424,7 +424,7 @@ static void test_threads(void **state)
 		assert_true(pool_park(i << 16, 1, true));
 	}
 	__atomic_store_n(&stop, 0, __ATOMIC_RELEASE);
-	pthread_create(&threads[THREADS], NULL, drain, NULL);
+	pthread_create(&threads[THREADS], NULL, take_out, NULL);
 	for (uintptr_t i = 0; i < THREADS; i++)
 		pthread_create(&threads[i], NULL, use, (void *)(i + 1));
 	for (int i = 0; i < THREADS; i++)
@@ -432,7 +432,7 @@ static void test_threads(void **state)
 	__atomic_store_n(&stop, 1, __ATOMIC_RELEASE);
 	pthread_join(threads[THREADS], NULL);
 	assert_sums(0, BLOCKS * 1024);
-	assert_int_equal(count(pool_drain(POOL_PINNED, 1, 0, true)), BLOCKS);
+	assert_int_equal(count(pool_give_back(POOL_PINNED, 1, 0, true)), BLOCKS);
 }
 
 static pthread_barrier_t together;
@@ -480,7 +480,7 @@ int main(void)
 		cmocka_unit_test_setup(test_depth, begin),
 		cmocka_unit_test_setup(test_slot, begin),
 		cmocka_unit_test_setup(test_room, begin),
-		cmocka_unit_test_setup(test_drain, begin),
+		cmocka_unit_test_setup(test_give_back, begin),
 		cmocka_unit_test_setup(test_collect, begin),
 		cmocka_unit_test_setup(test_end, begin),
 		cmocka_unit_test_setup(test_fill, begin),

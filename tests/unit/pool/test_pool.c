@@ -252,7 +252,7 @@ static unsigned int count(const struct pool_block *list)
 	return blocks;
 }
 
-static void test_drain(void **state)
+static void test_give_back(void **state)
 {
 	struct pool_block *list, block;
 
@@ -262,15 +262,15 @@ static void test_drain(void **state)
 		if (i == 4)
 			make_ready();
 	}
-	list = pool_drain(POOL_PINNED, 1, 0, false);
+	list = pool_give_back(POOL_PINNED, 1, 0, false);
 	assert_int_equal(count(list), 2); /* ready ones of that context */
 	assert_int_equal(pool_look(list->address, &block), POOL_NOT_OURS);
 	pool_spare(list);
 	assert_bytes(0, 6 * 1024);
-	list = pool_drain(POOL_PINNED, 1, 5 * 1024, true);
+	list = pool_give_back(POOL_PINNED, 1, 5 * 1024, true);
 	assert_int_equal(count(list), 1);
 	pool_spare(list);
-	list = pool_drain(POOL_PINNED, 1, 0, true);
+	list = pool_give_back(POOL_PINNED, 1, 0, true);
 	assert_int_equal(count(list), 1);
 	pool_spare(list);
 	assert_bytes(0, 4 * 1024);
@@ -280,7 +280,7 @@ static void test_drain(void **state)
 	assert_int_not_equal(take(2, 0, 1000), 0);
 }
 
-static void test_drain_some(void **state)
+static void test_give_some_back(void **state)
 {
 	struct pool_block *list;
 
@@ -289,12 +289,12 @@ static void test_drain_some(void **state)
 		assert_true(pool_park(i << 16, 1, i % 2 == 0));
 	}
 	for (unsigned int left = 8; left; left -= 2) {
-		list = pool_drain_some(POOL_PINNED, 1, 0, 2);
+		list = pool_give_some_back(POOL_PINNED, 1, 0, 2);
 		assert_int_equal(count(list), 2);
 		pool_spare(list);
 		assert_bytes(0, (left - 2) * 1024);
 	}
-	assert_null(pool_drain_some(POOL_PINNED, 1, 0, 2));
+	assert_null(pool_give_some_back(POOL_PINNED, 1, 0, 2));
 }
 
 static void test_drop(void **state)
@@ -375,7 +375,7 @@ static void test_threads(void **state)
 	for (int i = 0; i < THREADS; i++)
 		pthread_join(threads[i], NULL);
 	assert_bytes(0, (BLOCKS - 1) * 1024);
-	assert_int_equal(count(pool_drain(POOL_PINNED, 1, 0, true)), BLOCKS - 1);
+	assert_int_equal(count(pool_give_back(POOL_PINNED, 1, 0, true)), BLOCKS - 1);
 }
 
 static void test_limit_setting(void **state)
@@ -406,8 +406,8 @@ int main(void)
 		cmocka_unit_test_setup(test_limit, begin),
 		cmocka_unit_test_setup(test_address_comes_back, begin),
 		cmocka_unit_test_setup(test_put_back, begin),
-		cmocka_unit_test_setup(test_drain, begin),
-		cmocka_unit_test_setup(test_drain_some, begin),
+		cmocka_unit_test_setup(test_give_back, begin),
+		cmocka_unit_test_setup(test_give_some_back, begin),
 		cmocka_unit_test_setup(test_drop, begin),
 		cmocka_unit_test_setup(test_threads, begin),
 		cmocka_unit_test(test_limit_setting),

@@ -108,7 +108,7 @@ static int begin(void **state)
 	context++;
 	device_start(seed);
 	stage_tuning.by_value = true;
-	stage_tuning.fill_helpers = stage_tuning.drain_helpers = HELPERS;
+	stage_tuning.fill_helpers = stage_tuning.empty_helpers = HELPERS;
 	stage_tuning.stuck_ns = 10000000000;
 	chunks_earn((uint64_t)1 << 40);
 	last_note[0] = '\0';

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * Drain: held blocks that leave the pool (pool.h). Called by the rewrites, which free them by the driver where it still has them. What
+ * Give back: held blocks that leave the pool (pool.h). Called by the rewrites, which free them by the driver where it still has them. What
  * threads hold in their magazines goes into the depots first, so nothing that is held is out of reach.
  */
 #include <limits.h>
@@ -63,8 +63,8 @@ static void move_all(struct which *which, bool parked, struct pool_block **to)
 		move(&pool_batches[i], which, to);
 }
 
-static struct pool_block *drain(enum pool_kind kind, uint64_t context, uint64_t keep, bool parked,
-				unsigned int most)
+static struct pool_block *take_out(enum pool_kind kind, uint64_t context, uint64_t keep,
+				   bool parked, unsigned int most)
 {
 	struct which which = {.kind = kind, .context = context, .keep = keep, .most = most};
 	struct pool_block *list = NULL;
@@ -78,15 +78,15 @@ static struct pool_block *drain(enum pool_kind kind, uint64_t context, uint64_t 
 	return list;
 }
 
-struct pool_block *pool_drain(enum pool_kind kind, uint64_t context, uint64_t keep, bool parked)
+struct pool_block *pool_give_back(enum pool_kind kind, uint64_t context, uint64_t keep, bool parked)
 {
-	return drain(kind, context, keep, parked, UINT_MAX);
+	return take_out(kind, context, keep, parked, UINT_MAX);
 }
 
-struct pool_block *pool_drain_some(enum pool_kind kind, uint64_t context, uint64_t keep,
-				   unsigned int most)
+struct pool_block *pool_give_some_back(enum pool_kind kind, uint64_t context, uint64_t keep,
+				       unsigned int most)
 {
-	return drain(kind, context, keep, true, most);
+	return take_out(kind, context, keep, true, most);
 }
 
 struct pool_block *pool_drop(bool (*lives)(uint64_t context))
