@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 /*
- * Frees: cuMemAlloc and cuMemFree of device memory out of the pool (pool.h). Called by the generated wrappers. Relies on proof.c: a block
+ * Frees: cuMemAlloc and cuMemFree of device memory out of the pool (pool.h). Called by the generated wrappers. Relies on settle.c: a block
  * that is given out is used by nobody; on frees_held.c for what is held, and for giving it back.
  *
  * As in pinned.c a free returns without the driver's wait (its text says "may"), unless `strict-free` asks for that; and the driver frees
  * only in a free that may not be parked, in one that the limit does not let in, and in an allocation that the driver has no memory for, once
- * nothing is at work (proof_settle()).
+ * nothing is at work (settle_work()).
  *
  * Only blocks that cuMemAlloc made through here are in the pool. So memory of asynchronous pools, managed and mapped memory, pitched
  * blocks, and what another process or API owns go to the driver as they are; and a block that something outside this process may reach
@@ -73,7 +73,7 @@ bool rewrite_device_alloc(struct call *call, CUresult *ret_result, CUdeviceptr *
 	}
 	address = pool_take(context, POOL_DEVICE_FLAG, bytes, &parked);
 	if (!address && parked) {
-		proof_advance(context);
+		settle_batches(context);
 		address = pool_take(context, POOL_DEVICE_FLAG, bytes, &parked);
 		if (!address)
 			COUNT_FREES(unproven, 1);

@@ -368,7 +368,7 @@ bool rewrite_make_room(struct call *call)
 		return false;
 	if (is_hopeless(call) || !all_held())
 		return wait_for_others(call);
-	if (current && !proof_settle(current)) {
+	if (current && !settle_work(current)) {
 		emit_note(NOTE_REWRITE, "held memory stays, since work does not end");
 		return wait_for_others(call);
 	}

@@ -13,13 +13,13 @@
 
 struct call;
 
-/* proof.c: makes ready what can be shown to be used by nobody, asking the driver where that helps. */
-void proof_advance(uint64_t context);
+/* settle.c: makes ready what can be shown to be used by nobody, asking the driver where that helps. */
+void settle_batches(uint64_t context);
 /*
  * Before blocks go back to the driver in a call that does not wait by itself (an allocation): waits until nothing is at work on the streams that can be
  * asked about, a second at most. False: something still is, perhaps a kernel that waits for this thread, and the driver's free would wait for it for ever.
  */
-bool proof_settle(uint64_t context);
+bool settle_work(uint64_t context);
 
 /* pinned.c: why the driver must free this live block in this call; NULL: it may be parked. Makes the wait of strict-free. `rewrite`: whose block. */
 const char *free_objection(struct call *call, const struct pool_block *block,
@@ -38,7 +38,7 @@ enum pool_state pointer_find(uint64_t address, struct pool_block *ret_block);
 /* counts.c: what the report tells; adds are relaxed and never lost. Before counts_start() they go nowhere. */
 void counts_start(void);
 extern struct record_rewrite *counts, *counts_frees,
-	*counts_staging; /* of `pinned` with all that proof.c asks, of `frees` */
+	*counts_staging; /* of `pinned` with all that settle.c asks, of `frees` */
 #define COUNT(field, number) __atomic_fetch_add(&counts->field, number, __ATOMIC_RELAXED)
 #define COUNT_FREES(field, number)                                                                 \
 	__atomic_fetch_add(&counts_frees->field, number, __ATOMIC_RELAXED)

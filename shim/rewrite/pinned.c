@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 /*
  * Pinned: cuMemHostAlloc, cuMemAllocHost and cuMemFreeHost out of the pool (pool.h). Called by the generated wrappers. Relies on
- * proof.c: a block that is given out is used by nobody.
+ * settle.c: a block that is given out is used by nobody.
  *
  * A free returns without the wait that the driver's free makes (no document promises it), unless `strict-free` asks for that. Where a
  * rewrite is not safe the driver frees, in this very call: a free by the driver drains the device. Blocks that are held go back to the driver
  * where nobody waits longer for that: in a free that the limit does not let in, in an allocation that the driver has no memory for once
- * nothing is at work (proof_settle()), and, if nobody used them for long, a few at a time, a cuCtxSynchronize after which nothing is at work anywhere.
+ * nothing is at work (settle_work()), and, if nobody used them for long, a few at a time, a cuCtxSynchronize after which nothing is at work anywhere.
  *
  * What a recycled block holds is what its last user left; the driver's fresh memory is in practice zero, but nothing promises it.
  */
@@ -108,7 +108,7 @@ static bool allocate(struct call *call, uint64_t context, CUresult *ret_result, 
 	result = driver_alloc(&address, size, flags);
 	if (result == CUDA_ERROR_OUT_OF_MEMORY) {
 		pool_bytes(POOL_PINNED, &held);
-		if (held.held && !proof_settle(context)) {
+		if (held.held && !settle_work(context)) {
 			emit_note(NOTE_REWRITE, "held memory stays, since work does not end");
 			return false;
 		}
@@ -141,7 +141,7 @@ static uint64_t take(uint64_t context, uint32_t flags, uint64_t bytes)
 		address = pool_take(context, flags, bytes, &parked);
 	if (address || !parked)
 		return address;
-	proof_advance(context);
+	settle_batches(context);
 	address = pool_take(context, flags, bytes, &parked);
 	if (!address)
 		COUNT(unproven, 1);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Proof: which freed blocks nobody can be using any more. Called by the hooks when the program asks for memory that may be had that way.
+ * Settle: which freed blocks nobody can be using any more, by what state knows (state/proof.h) and by asking the driver. Called by the hooks
+ * when the program asks for memory that may be had that way.
  *
  * A pointer to pinned memory can be anywhere: in a queued copy, in a kernel's parameters, in a structure on the device. So the suspects of
  * a freed block are all streams of all contexts that had unfinished work at its free, and it is ready when each of them is known complete
@@ -213,7 +214,7 @@ static uint32_t ask_all(const struct batch *batch, uint64_t context, struct stat
 	return count;
 }
 
-void proof_advance(uint64_t context)
+void settle_batches(uint64_t context)
 {
 	struct state_mark learned[MARKS_MAX];
 	uint32_t i, count = 0;
@@ -273,7 +274,7 @@ static bool ask_unfinished(uint64_t context)
 	return !busy;
 }
 
-bool proof_settle(uint64_t context)
+bool settle_work(uint64_t context)
 {
 	uint64_t end = clock_now_ns() + SETTLE_NS;
 	int saved = errno;
