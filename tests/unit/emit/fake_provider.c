@@ -50,7 +50,13 @@ static bool is_enabled(enum trace_event event)
 	X(def_rewrite_site, DEF_REWRITE_SITE)                                                      \
 	X(real_free, REAL_FREE)                                                                    \
 	X(rewritten, REWRITTEN)                                                                    \
-	X(def_real_free, DEF_REAL_FREE)
+	X(def_real_free, DEF_REAL_FREE)                                                            \
+	X(order_turn, ORDER_TURN)                                                                  \
+	X(order_barrier, ORDER_BARRIER)                                                            \
+	X(order_submit, ORDER_SUBMIT)                                                              \
+	X(order_end, ORDER_END)                                                                    \
+	X(order_stream, ORDER_STREAM)                                                              \
+	X(order_return, ORDER_RETURN)
 
 #define FUNCTIONS(name, NAME)                                                                      \
 	static bool name##_is_enabled(void)                                                        \
