@@ -1,73 +1,102 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Copies of ordinary memory, by the driver and in mode fix, in one go.
+"""Copies of ordinary memory, by the driver's own address and by the wrapper, in turns within one process.
 
-    copies.py --build BUILD [--driver FOLDER] [--rounds N] [--milliseconds N] [--largest BYTES] [--relax WORDS] [--quick]
+    copies.py --build BUILD [--driver FOLDER] [--modes fix,observe] [--sources warm,cold] [--cold MIB] [--control] [--milliseconds N] [--rounds N]
+              [--largest BYTES] [--seed N] [--json FILE] [--quick]
 
-Runs of the two alternate; of each cell the least of the runs' medians counts, of the driver and of mode fix alike. `--driver` puts a folder
-first on LD_LIBRARY_PATH (the simulated driver). Prints a table: microseconds until the call returned and until its stream was done, and GB/s of
-the latter. Fails if a run fails, or a cell is slower in mode fix than the driver's by more than 5 % and 0.3 us; not so with `--quick`.
+One process for each mode and source (raw and observe cannot meet fix in one process, but raw is in each). Prints a table: microseconds, median ratio
+wrapped / raw and median difference within a pair of turns, each with its 95 % interval (bootstrap of the pairs), until the call returned
+and until its stream was done.
+
+The rule: a copy is not slower than the driver's by more than 5 % or 0.3 us. A figure of a cell is
+    slower      if even the lower ends of both intervals are beyond: the ratio's above 1.05 and the difference's above 0.3 us;
+    ok          if the upper end of one of them is within;
+    undecided   else; more milliseconds make it one of the two.
+Fails if a figure is slower, or if mode fix did not stage what it should have; the first not with `--quick`. `--cold 0`: twice the last-level cache. `--control`:
+both sides by the driver's address; what is not ok there is the method's own. With relax=order: behind.py.
 """
 import argparse
-import os
-import subprocess
 import sys
 
+import by_turns
 
-def run(options, fix):
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("SLIPSTREAM_")}
-    if options.driver:
-        environment["LD_LIBRARY_PATH"] = options.driver
-        environment["SIMCUDA_COSTS"] = "measured"
-    if fix:
-        environment.update(LD_PRELOAD=os.path.join(options.build, "shim/libslipstream.so"), SLIPSTREAM_MODE="fix",
-                           SLIPSTREAM_FIX="staging", SLIPSTREAM_RELAX=options.relax)
-    done = subprocess.run([os.path.join(options.build, "tests/bench/copies"), str(options.milliseconds), str(options.largest)],
-                          env=environment, capture_output=True, text=True, timeout=550, check=False)
-    if done.returncode == 77:
-        print(done.stderr.strip())
-        sys.exit(77)
-    if done.returncode:
-        sys.exit(f"copies: {'fix' if fix else 'raw'}: {done.stderr.strip()}")
-    cells = {}
-    for line in done.stdout.splitlines():
-        direction, form, state, size, _, call, everything = line.split()
-        cells[direction, form, state, int(size)] = float(call), float(everything)
+RATIO, MICROSECONDS = 1.05, 0.3
+
+
+def verdict(ratio, difference):
+    if ratio[1] > RATIO and difference[1] > MICROSECONDS:
+        return "slower"
+    return "ok" if ratio[2] <= RATIO or difference[2] <= MICROSECONDS else "undecided"
+
+
+def cells_of(lines):
+    cells = []
+    for words in lines:
+        if words[0] != "cell":
+            continue
+        numbers = [float(word) for word in words[7:]]
+        cell = dict(zip(("direction", "form", "state"), words[1:4]), bytes=int(words[4]), figure=words[5], pairs=int(words[6]), raw_us=numbers[0],
+                    wrapped_us=numbers[1], ratio=numbers[2:5], difference_us=numbers[5:8])
+        cell["verdict"] = verdict(cell["ratio"], cell["difference_us"])
+        cells.append(cell)
+    return cells
+
+
+def told(cell):
+    name = f"{cell['direction']} {cell['form']} {cell['state']}"
+    return (f"{name:18} {cell['bytes']:11} {cell['figure']:6} {cell['pairs']:5} {cell['raw_us']:11.2f} {cell['wrapped_us']:11.2f}   "
+            f"{cell['ratio'][0]:6.3f} [{cell['ratio'][1]:6.3f}, {cell['ratio'][2]:6.3f}]   "
+            f"{cell['difference_us'][0]:+10.3f} [{cell['difference_us'][1]:+10.3f}, {cell['difference_us'][2]:+10.3f}]  "
+            f"{'' if cell['verdict'] == 'ok' else cell['verdict']}")
+
+
+HEAD = "what                     bytes  until  pairs      raw us  wrapped us    ratio and its interval      difference, us, and its interval"
+
+
+def measure(options, mode, source):
+    cold = 0 if source == "warm" else options.cold or "auto"
+    arguments = [f"--milliseconds={options.milliseconds}", f"--rounds={options.rounds}", f"--largest={options.largest}", f"--cold={cold}",
+                 f"--seed={options.seed}"]
+    if options.control:
+        arguments.append("--control")
+    lines, rewrites = by_turns.run(options, "copies", arguments, mode)
+    cells = cells_of(lines)
+    large, cold = (next(int(words[1]) for words in lines if words[0] == name) for name in ("idle_copies_of_4m", "cold_mib"))
+    staging = rewrites.get("staging", {})
+    staged = staging.get("to_device", 0) + staging.get("from_device", 0)
+    print(f"mode {mode}{', control: both sides by the driver' if options.control else ''}, source {source}{f' ({cold} MiB)' if cold else ''}, "
+          f"seed {options.seed}: {staged} copies staged, of {large} by the wrapper of 4 MiB and more on an idle device\n{HEAD}")
+    for cell in cells:
+        print(told(cell))
+    for what in ("slower", "undecided"):
+        those = [cell for cell in cells if cell["verdict"] == what]
+        print(f"{len(those)} of {len(cells)} figures {what}{':' if those else ''}", flush=True)
+        for cell in those:
+            print("  " + told(cell))
+    if mode == "fix" and not options.control and staged < large:
+        sys.exit(f"copies: {large} copies should have been staged, {staged} were: {staging}")
     return cells
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--build", required=True, type=os.path.abspath)
-    parser.add_argument("--driver", type=os.path.abspath)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--milliseconds", type=int, default=60, help="a cell")
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    by_turns.add_options(parser)
+    parser.add_argument("--modes", default="fix")
+    parser.add_argument("--sources", default="warm,cold")
+    parser.add_argument("--cold", type=int, default=0, metavar="MIB")
+    parser.add_argument("--control", action="store_true")
+    parser.add_argument("--milliseconds", type=int, default=300, help="a cell")
+    parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--largest", type=int, default=1 << 30)
-    parser.add_argument("--relax", default="free")
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
     if options.quick:
-        options.rounds, options.milliseconds, options.largest = 1, 1, 1 << 22
-    best = {False: {}, True: {}}
-    for _ in range(options.rounds):
-        for fix in (False, True):
-            for cell, times in run(options, fix).items():
-                before = best[fix].get(cell, times)
-                best[fix][cell] = min(before[0], times[0]), min(before[1], times[1])
-    slower = []
-    print("what                      bytes  raw call us  fix call us       raw us       fix us  raw GB/s  fix GB/s")
-    for cell in sorted(best[False]):
-        raw, fixed = best[False][cell], best[True][cell]
-        name, size = " ".join(cell[:3]), cell[3]
-        print(f"{name:16} {size:14} {raw[0]:12.2f} {fixed[0]:12.2f} {raw[1]:12.2f} {fixed[1]:12.2f} {size / raw[1] / 1000:9.2f} "
-              f"{size / fixed[1] / 1000:9.2f}", flush=True)
-        for what in (0, 1):
-            if fixed[what] > raw[what] * 1.05 and fixed[what] > raw[what] + 0.3:
-                slower.append(f"{name} {size}: {('call', 'whole')[what]} {fixed[what]:.2f} us, raw {raw[what]:.2f}")
-    if slower:
-        print(f"slower than the driver by more than 5 % and 0.3 us, {len(slower)} cells:\n  " + "\n  ".join(slower))
-        if not options.quick:
-            sys.exit(1)
+        options.milliseconds, options.rounds, options.largest = 2, 1, 4 << 20
+    figures = {f"{mode} {source}": measure(options, mode, source) for mode in options.modes.split(",") for source in options.sources.split(",")}
+    by_turns.write_json(options, {"seed": options.seed, "control": options.control, "cells": figures})
+    if not options.quick and any(cell["verdict"] == "slower" for cells in figures.values() for cell in cells):
+        sys.exit(1)
 
 
 if __name__ == "__main__":
