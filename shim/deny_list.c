@@ -4,7 +4,6 @@
  */
 #include "deny_list.h"
 
-#include <stdbool.h>
 #include <string.h>
 
 #define KEY_DIGITS 16
@@ -89,6 +88,18 @@ static uint32_t parse_rewrites(const struct word *list, const char *words)
 	}
 }
 
+bool deny_means(const struct deny_entry *entry, const char *function)
+{
+	const char *rest;
+
+	if (strncmp(function, entry->name, entry->length) != 0)
+		return false;
+	rest = function + entry->length;
+	/* cuMemcpy is not cuMemcpyHtoD; cuMemcpyHtoD is cuMemcpyHtoD_v2 and cuMemcpyHtoD_v2_ptds. */
+	return !*rest || !strncmp(rest, "_v", 2) || !strcmp(rest, "_ptds") ||
+	       !strcmp(rest, "_ptsz");
+}
+
 int deny_line(const char *line, size_t length, const char *words, struct deny_entry *ret_entry,
 	      const char **reterr_text)
 {
@@ -99,8 +110,8 @@ int deny_line(const char *line, size_t length, const char *words, struct deny_en
 	count = split(line, length, word);
 	if (!count)
 		return 0;
-	*reterr_text = "expected: site KEY, file NAME or python FUNCTION, then no more than a list "
-		       "of rewrites";
+	*reterr_text = "expected: site KEY, file NAME, python FUNCTION or function NAME, then no "
+		       "more than a list of rewrites";
 	if (count < 2 || count > WORDS_MAX)
 		return -1;
 	if (is(&word[0], "site"))
@@ -109,6 +120,8 @@ int deny_line(const char *line, size_t length, const char *words, struct deny_en
 		entry.kind = DENY_FILE;
 	else if (is(&word[0], "python"))
 		entry.kind = DENY_PYTHON;
+	else if (is(&word[0], "function"))
+		entry.kind = DENY_FUNCTION;
 	else
 		return -1;
 	if (entry.kind == DENY_SITE && !parse_key(&word[1], &entry.key)) {

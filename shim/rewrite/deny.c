@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "call.h"
+#include "catalogue/catalogue.h"
 #include "deny_list.h"
 #include "emit/emit.h"
 #include "sync/site.h"
@@ -36,6 +37,7 @@ struct verdict {
 static struct verdict *verdicts; /* by site id; 0: sites that could not be taken */
 static struct deny_entry *entries;
 static size_t entry_count;
+static uint32_t by_function[FUNCTION_COUNT]; /* enum config_fix */
 
 static void *map(size_t size)
 {
@@ -76,6 +78,20 @@ static char *read_file(const char *path, size_t *ret_size)
 	return text;
 }
 
+/* False: no such function. Who denies one wants it denied. */
+static bool deny_function(const struct deny_entry *entry)
+{
+	bool found = false;
+
+	for (unsigned int i = 0; i < FUNCTION_COUNT; i++) {
+		if (!deny_means(entry, function_names[i]))
+			continue;
+		by_function[i] |= entry->rewrites;
+		found = true;
+	}
+	return found;
+}
+
 static const char *parse(const char *text, size_t size)
 {
 	const char *end = text + size, *line, *next, *why;
@@ -95,8 +111,13 @@ static const char *parse(const char *text, size_t size)
 		found = deny_line(line, (size_t)(next - line), config_fix_words(), &entry, &why);
 		if (found < 0)
 			return "off: the deny list has a bad line";
-		if (found)
+		if (found && entry.kind == DENY_FUNCTION) {
+			if (!deny_function(&entry))
+				return "off: the deny list names a function that the driver does "
+				       "not have";
+		} else if (found) {
 			entries[entry_count++] = entry;
+		}
 	}
 	return NULL;
 }
@@ -205,6 +226,7 @@ bool deny_ask(const struct call *call, enum config_fix rewrite)
 		denied = judge(site);
 		__atomic_store_n(&verdict->denied, denied, __ATOMIC_RELAXED);
 	}
+	denied |= by_function[call->function];
 	record = record_of(verdict, site, call, rewrite);
 	if (record) {
 		__atomic_fetch_add(&record->calls, 1, __ATOMIC_RELAXED);

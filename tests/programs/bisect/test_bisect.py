@@ -36,9 +36,12 @@ class Programs(unittest.TestCase):
     def run_fixed(self, program, *options):
         return self.tool("run", "--driver", SIMCUDA, "--mode", "fix", *options, "--", os.path.join(PROGRAMS, "bisect-" + program))
 
-    def refused(self, text, part):
+    def deny_text(self, text):
         with open(self.deny, "w") as file:
             file.write(text)
+
+    def refused(self, text, part):
+        self.deny_text(text)
         result = self.run_fixed("zero", "--deny", self.deny)
         self.assertEqual(result.returncode, 125)
         self.assertIn(part, result.stderr)
@@ -115,6 +118,31 @@ class Bisect(Programs):
         for deny, output in (("/dev/null", "b'\\n'\n"), (self.deny, "b'\\x00'\n"), (by_hand, "b'\\x00'\n")):
             fixed = self.tool("run", "--driver", SIMCUDA, "--mode", "fix", "--deny", deny, "--", *program)
             self.assertEqual(fixed.stdout, output, deny)
+
+    def test_functions_named_by_hand(self):
+        """Wherever it is called from; what another function does is rewritten all the same."""
+        def run(program, *options):
+            fixed = self.run_fixed(program, "--deny", self.deny, *options)
+            return fixed.stdout, fixed.stderr
+        for text in ("function cuMemFreeHost\n", "function cuMemFreeHost pinned\n"):
+            self.deny_text(text)
+            self.assertEqual(run("barrier")[0], "42\n", text)
+        for text in ("function cuMemFreeHost frees\n", "function cuMemFree\n"):
+            self.deny_text(text)
+            self.assertEqual(run("barrier")[0], "0\n", text)
+        # Each version of it, by the name without one.
+        for name in ("cuMemFree", "cuMemFree_v2"):
+            self.deny_text(f"function {name} frees\n")
+            output, told = run("barrier_device", "--fix", "pinned,frees")
+            self.assertEqual(output, "42\n", name)
+            self.assertRegex(told, r"at site [0-9a-f]{16}: cuMemFree_v2, 1 call, 1 denied\n")
+
+    def test_function_that_is_none(self):
+        """Who denies one wants it denied: nothing is rewritten."""
+        self.deny_text("function cuMemFreeHots\n")
+        fixed = self.run_fixed("barrier", "--deny", self.deny)
+        self.assertEqual(fixed.stdout, "42\n")
+        self.assertIn("names a function that the driver does not have", fixed.stderr)
 
     def test_list_of_the_user_stays(self):
         """What is denied already is not searched for again, and is in the list that is written."""

@@ -136,6 +136,36 @@ static void test_lines(void **state)
 	assert_memory_equal(entry.name, "libnccl.so.2", 12);
 	assert_int_equal(line("python train_step", &entry), 1);
 	assert_true(entry.kind == DENY_PYTHON && entry.length == 10);
+	assert_int_equal(line("function cuMemFree_v2 frees # why", &entry), 1);
+	assert_true(entry.kind == DENY_FUNCTION && entry.length == 12 && entry.rewrites == 2);
+}
+
+static void test_names_of_functions(void **state)
+{
+	static const struct {
+		const char *line, *function;
+		bool is_meant;
+	} cases[] = {
+		{"function cuMemcpyHtoD", "cuMemcpyHtoD", true},
+		{"function cuMemcpyHtoD", "cuMemcpyHtoD_v2", true},
+		{"function cuMemcpyHtoD", "cuMemcpyHtoD_v2_ptds", true},
+		{"function cuMemcpyHtoD", "cuMemcpyHtoDAsync_v2", false},
+		{"function cuMemcpyHtoD_v2", "cuMemcpyHtoD_v2_ptds", true},
+		{"function cuMemcpyHtoD_v2", "cuMemcpyHtoD", false},
+		{"function cuMemcpy", "cuMemcpy_ptds", true},
+		{"function cuMemcpyAsync", "cuMemcpyAsync_ptsz", true},
+		{"function cuMemcpy", "cuMemcpyPeer", false},
+		{"function cuMemcpyHtoD_v2_ptds", "cuMemcpyHtoD_v2", false},
+		{"function cu", "cuInit", false},
+	};
+	struct deny_entry entry;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		assert_int_equal(line(cases[i].line, &entry), 1);
+		if (deny_means(&entry, cases[i].function) != cases[i].is_meant)
+			fail_msg("%s: %s", cases[i].line, cases[i].function);
+	}
 }
 
 static void test_bad_lines(void **state)
@@ -152,7 +182,8 @@ static void test_bad_lines(void **state)
 		"site 0123456789abcdef pinne",
 		"site 0123456789abcdef pinned|frees",
 		"sites 0123456789abcdef",
-		"function main",
+		"functions cuMemFree",
+		"function",
 		"0123456789abcdef",
 	};
 	struct deny_entry entry;
@@ -167,7 +198,7 @@ static void test_bad_lines(void **state)
 static void test_any_bytes(void **state)
 {
 	static const char alphabet[] =
-		"site file python pinned,frees,staging|0123456789abcdef#\t\r ";
+		"site file python function pinned,frees,staging|0123456789abcdef#\t\r ";
 
 	(void)state;
 	for (int round = 0; round < 100 * ROUNDS; round++) {
@@ -200,6 +231,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_gives_up),
 		cmocka_unit_test(test_two_ways),
 		cmocka_unit_test(test_lines),
+		cmocka_unit_test(test_names_of_functions),
 		cmocka_unit_test(test_bad_lines),
 		cmocka_unit_test(test_any_bytes),
 	};
