@@ -75,8 +75,6 @@ void pool_ready(struct pool_block *block);
 void pool_held_less(struct pool_block *block, enum pool_state next);
 /* Out of the address table; in its list it stays. */
 void pool_unlink(struct pool_block *block);
-/* The same, and its descriptor may be used again. */
-void pool_forget(struct pool_block *block);
 /* May so many more bytes be held? */
 bool pool_has_room(enum pool_kind kind, uint64_t size);
 void pool_peak(enum pool_kind kind);
@@ -92,7 +90,5 @@ void magazine_flush_unused(void);
 void magazine_trim_room(void);
 /* The block, which is in a magazine, into its depot; or it was given out at this moment. */
 void magazine_give_up(struct pool_block *block);
-/* A block of the key out of any magazine into its depot; false: none has one. */
-bool magazine_find_one(uint64_t context, uint32_t flags, uint64_t size);
 
 #endif

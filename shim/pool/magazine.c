@@ -315,7 +315,8 @@ void magazine_give_up(struct pool_block *block)
 	}
 }
 
-bool magazine_find_one(uint64_t context, uint32_t flags, uint64_t size)
+/* A block of the key out of any magazine into its depot; false: none has one. */
+static bool find_one(uint64_t context, uint32_t flags, uint64_t size)
 {
 	uint32_t number = magazine_slot(size, flags);
 	struct pool_magazine *magazine;
@@ -340,7 +341,7 @@ bool pool_collect(uint64_t context, uint32_t flags, uint64_t bytes)
 
 	if (!size || !lock_take(&pool_lock))
 		return false;
-	found = magazine_find_one(context, flags, size);
+	found = find_one(context, flags, size);
 	lock_give(&pool_lock);
 	return found;
 }

@@ -122,7 +122,8 @@ static void to_spare(struct pool_block *block)
 	spare = block;
 }
 
-void pool_forget(struct pool_block *block)
+/* Out of the address table, and its descriptor may be used again. */
+static void forget(struct pool_block *block)
 {
 	pool_unlink(block);
 	to_spare(block);
@@ -212,11 +213,11 @@ static bool displace(struct pool_block *block, bool only_live)
 		for (i = 0; i < POOL_BATCHES; i++)
 			take_from_list(&pool_batches[i], block);
 		pool_held_less(block, POOL_NOT_OURS);
-		pool_forget(block);
+		forget(block);
 		return true;
 	}
 	POOL_ADD(pool_kind(block->flags), live, -block->size);
-	pool_forget(block);
+	forget(block);
 	return true;
 }
 
