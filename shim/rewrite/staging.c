@@ -174,19 +174,16 @@ static bool stage(struct call *call, CUresult *ret_result, struct staging *stagi
 	call->entered = clock_ticks();
 	if (waits && !wait_for_stream(call))
 		return go_to_driver("driver: the wait for the stream failed");
-	outcome = stage_copy(copy, ret_result);
+	outcome = stage_copy(copy);
 	call->left = clock_ticks();
 	if (outcome == STAGE_DRIVER)
 		return go_to_driver("driver: no room to stage, or it could not be begun");
 	call->flags |= CALL_STAGED;
 	if (copy->to_device && !(call->flags & CALL_ASYNC) && call->pending_count && !waits)
 		call->flags |= CALL_UNWAITED;
-	if (outcome == STAGE_DONE) {
-		*ret_result = CUDA_SUCCESS;
-		count(call, copy,
-		      call->pending_count && !(copy->to_device && call->flags & CALL_ASYNC));
-		events_rewritten(call, CONFIG_FIX_STAGING, TRACE_REWRITTEN_STAGED, call->bytes);
-	}
+	*ret_result = CUDA_SUCCESS;
+	count(call, copy, call->pending_count && !(copy->to_device && call->flags & CALL_ASYNC));
+	events_rewritten(call, CONFIG_FIX_STAGING, TRACE_REWRITTEN_STAGED, call->bytes);
 	return true;
 }
 

@@ -287,7 +287,7 @@ static bool copy(const struct stage_copy *what)
 	       copy_many(what, &shape, bytes);
 }
 
-enum stage_outcome stage_copy(const struct stage_copy *what, CUresult *ret_result)
+enum stage_outcome stage_copy(const struct stage_copy *what)
 {
 	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
 	int cancel_state;
@@ -303,6 +303,5 @@ enum stage_outcome stage_copy(const struct stage_copy *what, CUresult *ret_resul
 	done = copy(what);
 	pthread_setcancelstate(cancel_state, NULL);
 	driver.cuThreadExchangeStreamCaptureMode(&mode);
-	*ret_result = CUDA_SUCCESS;
 	return done ? STAGE_DONE : STAGE_DRIVER;
 }

@@ -34,14 +34,13 @@ struct stage_copy {
 enum stage_outcome {
 	STAGE_DRIVER, /* nothing has happened, or nothing that shows: the driver is to make the whole copy */
 	STAGE_DONE, /* to the device: the source may be reused, the copy is in its stream. From it: all bytes are on the host */
-	STAGE_FAILED, /* *ret_result is the driver's status */
 };
 
 /*
- * No lock is held. Up to a chunk waits for the device only where the copy is from it; a larger one waits for its stream, and until its last piece
+ * No lock is held. A copy that fails is the driver's from its beginning, so there is no status but the driver's own. Up to a chunk waits for the device only where the copy is from it; a larger one waits for its stream, and until its last piece
  * is moved.
  */
-enum stage_outcome stage_copy(const struct stage_copy *copy, CUresult *ret_result);
+enum stage_outcome stage_copy(const struct stage_copy *copy);
 
 /*
  * A call of the driver that waits for the device may hold locks of the driver that submissions need; while a gate is closed that would be a

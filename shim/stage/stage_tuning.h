@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Stage tuning: choices of the engine that a benchmark compares and tests go through. Constant while a copy is under way.
+ * Stage tuning: choices of the engine that a benchmark (tests/bench/stage.c) compares and tests go through; the library leaves them as stage.c
+ * has them. Constant while a copy is under way.
  */
 #ifndef SLIPSTREAM_STAGE_STAGE_TUNING_H
 #define SLIPSTREAM_STAGE_STAGE_TUNING_H
@@ -12,7 +13,8 @@
 struct stage_tuning {
 	/*
 	 * How a piece is confirmed. An event behind each piece, asked for by the caller; or a value that the stream writes behind
-	 * each piece into pinned memory, which all threads read.
+	 * each piece into pinned memory, which all threads read. The library confirms by events only; the other way is what the benchmark
+	 * (tests/bench/stage.c) compares them with on a new GPU, and what the tests go through, so that the choice can be made again.
 	 */
 	bool by_value;
 	/* Stores past the caches: into chunks, and into the program's memory. */

@@ -161,7 +161,7 @@ static uint64_t measure(bool staged, bool to_device, CUdeviceptr device, char *h
 		if (!staged)
 			result = to_device ? copy_to(device, target, bytes)
 					   : copy_from(target, device, bytes);
-		else if (stage_copy(&copy, &result) != STAGE_DONE)
+		else if (stage_copy(&copy) != STAGE_DONE)
 			return 0;
 		check(result, "a copy");
 		if (to_device)
@@ -185,11 +185,10 @@ static void check_bytes(CUdeviceptr device, char *host, size_t bytes, CUstream s
 {
 	struct stage_copy copy = {device, host, true, bytes, 1, 1, 0, 0, 0, 0, context, stream};
 	char *back = map(bytes);
-	CUresult result;
 	bool same = true;
 
 	fill(host, bytes, bytes + 1);
-	if (stage_copy(&copy, &result) == STAGE_DONE) {
+	if (stage_copy(&copy) == STAGE_DONE) {
 		check(driver.cuStreamSynchronize(stream), "cuStreamSynchronize");
 		check(copy_from(back, device, bytes), "cuMemcpyDtoH");
 		same = memcmp(host, back, bytes) == 0;
@@ -200,7 +199,7 @@ static void check_bytes(CUdeviceptr device, char *host, size_t bytes, CUstream s
 	memset(back, 0, bytes);
 	copy.host = back;
 	copy.to_device = false;
-	if (stage_copy(&copy, &result) == STAGE_DONE)
+	if (stage_copy(&copy) == STAGE_DONE)
 		same &= memcmp(host, back, bytes) == 0;
 	if (!same) {
 		fprintf(stderr, "stage: %zu bytes: WRONG\n", bytes);

@@ -87,16 +87,6 @@ static struct stage_copy line(bool to_device, void *device, void *host, size_t b
 	};
 }
 
-static enum stage_outcome stage(const struct stage_copy *copy)
-{
-	CUresult result = CUDA_ERROR_UNKNOWN;
-	enum stage_outcome outcome = stage_copy(copy, &result);
-
-	if (outcome == STAGE_DONE)
-		assert_int_equal(result, CUDA_SUCCESS);
-	return outcome;
-}
-
 static bool none_lives(uint64_t id)
 {
 	return false;
@@ -150,32 +140,32 @@ static void test_order_of_calls(void **state)
 
 	/* The first makes a chunk, and an event. */
 	device_journal();
-	assert_int_equal(stage(&copy), STAGE_DONE);
+	assert_int_equal(stage_copy(&copy), STAGE_DONE);
 	assert_calls("xr1Cn1Rx");
 	assert_true(device_settle());
 	copy.width = MIB;
-	assert_int_equal(stage(&copy), STAGE_DONE);
+	assert_int_equal(stage_copy(&copy), STAGE_DONE);
 	assert_calls("xr1Cn1Rx");
 	copy.to_device = false;
 	assert_true(device_settle());
-	assert_int_equal(stage(&copy), STAGE_DONE);
+	assert_int_equal(stage_copy(&copy), STAGE_DONE);
 	assert_calls("x1C1Rsx");
 	/* Rows, slices: one operation, of what is packed. */
 	copy = (struct stage_copy){
 		(uintptr_t)device, host, true, 100, 50, 3, 128, 128 * 60, 110, 110 * 50, context,
 		DEVICE_STREAM(1)};
-	assert_int_equal(stage(&copy), STAGE_DONE);
+	assert_int_equal(stage_copy(&copy), STAGE_DONE);
 	assert_calls("x2Cn2Rx");
 	/* Many: eight pieces, behind a place in the stream. */
 	copy = line(true, device, host, 4 * MIB);
-	assert_int_equal(stage(&copy), STAGE_DONE);
+	assert_int_equal(stage_copy(&copy), STAGE_DONE);
 	assert_calls("xrpgcrrrrrrr1S1P9W9C9w9C9w9C9w9C9w9C9w9C9w9C9w9C9w9wx");
 	copy.to_device = false;
-	assert_int_equal(stage(&copy), STAGE_DONE);
+	assert_int_equal(stage_copy(&copy), STAGE_DONE);
 	assert_calls("xrpgc1S1P10W10C10w10C10w10C10w10C10w10C10w10C10w10C10w10C10w10wx");
 	stage_tuning.by_value = false;
 	copy.width = 3 * MIB;
-	assert_int_equal(stage(&copy), STAGE_DONE);
+	assert_int_equal(stage_copy(&copy), STAGE_DONE);
 	assert_calls("x1S1P10W10Cn10R10Cn10R10Cn10R10Cn10R10Cn10R10Cn10R10Cn10R10Cn10R10wx");
 	release(host, 8 * MIB);
 	release(device, 8 * MIB);
@@ -190,14 +180,14 @@ static void test_small_ones_queue_up(void **state)
 	for (i = 0; i < 64; i++) {
 		struct stage_copy copy = line(true, device + i * 64 * KIB, host, 64 * KIB - i);
 
-		staged += stage(&copy) == STAGE_DONE;
+		staged += stage_copy(&copy) == STAGE_DONE;
 	}
 	/* Two large ones are cut, and no more: the next does not wait. */
 	assert_int_equal(staged, 64);
 	{
 		struct stage_copy copy = line(true, device, host, 1);
 
-		assert_int_equal(stage(&copy), STAGE_DRIVER);
+		assert_int_equal(stage_copy(&copy), STAGE_DRIVER);
 	}
 	assert_int_equal(stage_held_bytes(), 2 * CHUNK_BYTES);
 	device_hold(false);
@@ -216,9 +206,9 @@ static void test_memory_is_earned(void **state)
 	unsigned int i;
 
 	for (i = 1; i < 16; i++)
-		assert_int_equal(stage(&copy), STAGE_DRIVER);
+		assert_int_equal(stage_copy(&copy), STAGE_DRIVER);
 	assert_int_equal(stage_held_bytes(), 0);
-	assert_int_equal(stage(&copy), STAGE_DONE);
+	assert_int_equal(stage_copy(&copy), STAGE_DONE);
 	assert_int_equal(stage_held_bytes(), CHUNK_BYTES);
 	release(host, MIB);
 	release(device, MIB);
@@ -241,7 +231,7 @@ static void copy_with_failure(bool to_device, size_t bytes, enum device_call cal
 	device_fail(call, n,
 		    call == DEVICE_QUERY || call == DEVICE_EVENT_QUERY ? CUDA_ERROR_ILLEGAL_ADDRESS
 								       : CUDA_ERROR_INVALID_VALUE);
-	outcome = stage(&copy);
+	outcome = stage_copy(&copy);
 	*ret_reached = device_count(call) >= n;
 	device_fail(call, 0, CUDA_SUCCESS);
 	assert_false(device_is_relaxed());
@@ -253,7 +243,7 @@ static void copy_with_failure(bool to_device, size_t bytes, enum device_call cal
 	/* And it goes on: another copy, in another stream. */
 	copy.stream = DEVICE_STREAM(1);
 	memset(to, 0, bytes);
-	if (stage(&copy) == STAGE_DRIVER)
+	if (stage_copy(&copy) == STAGE_DRIVER)
 		device_copy(copy.stream, to, from, bytes);
 	assert_true(device_settle());
 	assert_memory_equal(to, expected, bytes);
@@ -297,7 +287,7 @@ static void test_without_a_capture_mode_nothing_is_done(void **state)
 
 	device_fail(DEVICE_EXCHANGE, 1, CUDA_ERROR_NOT_INITIALIZED);
 	device_journal();
-	assert_int_equal(stage(&copy), STAGE_DRIVER);
+	assert_int_equal(stage_copy(&copy), STAGE_DRIVER);
 	assert_calls("x");
 	device_fail(DEVICE_EXCHANGE, 0, CUDA_SUCCESS);
 }
@@ -356,7 +346,7 @@ static bool copy_and_compare(const struct stage_copy *shape)
 	expected = map(to_bytes);
 	memcpy(expected, to, to_bytes);
 	reference(&copy, expected, (copy.to_device ? host : device) + shift);
-	done = stage(&copy) == STAGE_DONE;
+	done = stage_copy(&copy) == STAGE_DONE;
 	if (done) {
 		if (copy.to_device) /* it may be reused at once */
 			memset(host, 0, host_bytes + 100);
@@ -413,7 +403,7 @@ static void test_targets_that_were_never_touched(void **state)
 
 		stage_memory_forget(way & 1, false);
 		madvise(host, bytes, way & 2 ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
-		assert_int_equal(stage(&copy), STAGE_DONE);
+		assert_int_equal(stage_copy(&copy), STAGE_DONE);
 		assert_memory_equal(device, host, bytes);
 		release(device, bytes);
 		release(host, bytes);
@@ -472,7 +462,7 @@ static void test_memory_that_cannot_be_had(void **state)
 					goto next;
 				stage_memory_forget(way & 2, false);
 				spoil(host + (at & ~(PAGE - 1)), bad);
-				assert_int_equal(stage(&copy), STAGE_DRIVER);
+				assert_int_equal(stage_copy(&copy), STAGE_DRIVER);
 				assert_string_equal(last_note,
 						    "memory that only the driver may touch");
 				assert_true(device_settle());
@@ -501,7 +491,7 @@ static void test_gaps_are_not_touched(void **state)
 			memset(host + i * pitch, (int)i, width);
 			mprotect(host + i * pitch + width, pitch - width, PROT_NONE);
 		}
-		assert_int_equal(stage(&copy), STAGE_DONE);
+		assert_int_equal(stage_copy(&copy), STAGE_DONE);
 		assert_true(device_settle());
 		for (i = 0; i < rows; i++)
 			assert_memory_equal(host + i * pitch, device + i * width, width);
@@ -523,7 +513,7 @@ static void test_a_failure_at_the_very_end(void **state)
 		copy.height = rows;
 		copy.host_pitch = pitch;
 		copy.device_pitch = width;
-		assert_int_equal(stage(&copy), STAGE_DRIVER);
+		assert_int_equal(stage_copy(&copy), STAGE_DRIVER);
 	}
 	release(host, rows * pitch);
 	release(device, rows * width);
@@ -559,14 +549,14 @@ static void *copy_for_long(void *data)
 		copy.context = context * 1000 + self / 2;
 		for (n = 0; n < words; n++)
 			host[n] = self << 24 | i << 16 | (n & 0xffff);
-		if (stage(&copy) == STAGE_DONE)
+		if (stage_copy(&copy) == STAGE_DONE)
 			done++;
 		else
 			device_copy(copy.stream, device, memcpy(back, host, copy.width),
 				    copy.width);
 		memset(host, 0, copy.width);
 		copy.to_device = false;
-		if (stage(&copy) == STAGE_DONE) {
+		if (stage_copy(&copy) == STAGE_DONE) {
 			done++;
 			for (n = 0; n < words; n++)
 				if (host[n] != (self << 24 | i << 16 | (n & 0xffff)))
@@ -633,7 +623,7 @@ static void test_no_operation_comes_between_the_pieces(void **state)
 	assert_int_equal(pthread_create(&thread, NULL, take_pictures, NULL), 0);
 	for (int i = 1; i < 60; i++) {
 		memset(host, i, TORN);
-		assert_int_equal(stage(&copy), STAGE_DONE);
+		assert_int_equal(stage_copy(&copy), STAGE_DONE);
 	}
 	__atomic_store_n(&torn_stop, 1, __ATOMIC_RELEASE);
 	pthread_join(thread, &pictures);
@@ -675,15 +665,15 @@ static void test_stuck_behind_its_own_gate(void **state)
 
 		stage_tuning.stuck_ns = 20000000;
 		device_share(true);
-		assert_int_equal(stage(&copy), STAGE_DRIVER);
+		assert_int_equal(stage_copy(&copy), STAGE_DRIVER);
 		assert_string_equal(last_note, "off: a staged copy was stuck behind its own place");
 		assert_true(device_settle());
 		/* Not a second time; smaller ones go on. */
 		device_journal();
-		assert_int_equal(stage(&copy), STAGE_DRIVER);
+		assert_int_equal(stage_copy(&copy), STAGE_DRIVER);
 		assert_calls("xx");
 		copy.width = MIB;
-		assert_int_equal(stage(&copy), STAGE_DONE);
+		assert_int_equal(stage_copy(&copy), STAGE_DONE);
 		assert_true(device_settle());
 		assert_memory_equal(host, device, MIB);
 		device_share(false);
@@ -702,7 +692,7 @@ static void *drain(void *data)
 
 static void *copy_held(void *data)
 {
-	return (void *)(uintptr_t)(stage(data) == STAGE_DONE);
+	return (void *)(uintptr_t)(stage_copy(data) == STAGE_DONE);
 }
 
 static void test_no_drain_while_a_gate_is_submitted_to(void **state)
@@ -714,7 +704,7 @@ static void test_no_drain_while_a_gate_is_submitted_to(void **state)
 	void *done;
 
 	stage_drain_begin();
-	assert_int_equal(stage(&copy), STAGE_DRIVER);
+	assert_int_equal(stage_copy(&copy), STAGE_DRIVER);
 	assert_string_equal(last_note, "a staged copy met a call that drains the device");
 	stage_drain_end();
 	device_hold(true);
