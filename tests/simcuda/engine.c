@@ -440,6 +440,21 @@ void sim_engine_start(void)
 		start_thread(engine_main);
 }
 
+/*
+ * For programs that run many others in one process (README.md): the order of what follows hangs on
+ * `seed` only. Nothing may be at work. No driver function, so that a preloaded library does not
+ * see it.
+ */
+__attribute__((visibility("default"))) void simcuda_reseed(uint64_t seed);
+
+void simcuda_reseed(uint64_t seed)
+{
+	pthread_mutex_lock(&sim.lock);
+	random_state = sim.seed = seed;
+	sim.seeded = true;
+	pthread_mutex_unlock(&sim.lock);
+}
+
 /* Virtual time: each call costs a little, and some of what is due may happen first. */
 void sim_engine_poll(void)
 {

@@ -156,7 +156,7 @@ def main():
     lines.append('const unsigned sim_lookup_count = sizeof(sim_lookups) / sizeof(sim_lookups[0]);')
     open(out_h, 'w').write('\n'.join(implementations) + '\n')
     open(out_c, 'w').write('\n'.join(lines) + '\n')
-    open(out_map, 'w').write('{\nglobal:\n' + ''.join('\t%s;\n' % n for n in names) + 'local:\n\t*;\n};\n')
+    open(out_map, 'w').write('{\nglobal:\n' + ''.join('\t%s;\n' % n for n in [*names, 'simcuda_reseed']) + 'local:\n\t*;\n};\n')
 
 
 main()
