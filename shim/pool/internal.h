@@ -20,8 +20,19 @@
 
 #define POOL_TABLE_SIZE (1U << 14)
 #define POOL_DEPOTS     (1U << 10)
-#define POOL_SMALL_MAX  512 /* below it sizes go in steps of POOL_SMALL_STEP */
-#define POOL_SMALL_STEP 64
+/* Above what drivers give; a recycled block must not look like the buffer it was (FORMAT of the attribute: process-unique). */
+#define POOL_OWN_BUFFER_IDS (UINT64_C(1) << 63)
+
+/* Size classes. Up to POOL_SMALL_MAX bytes they are 1 << POOL_SMALL_SHIFT apart. */
+#define POOL_SMALL_MAX   512
+#define POOL_SMALL_SHIFT 6
+
+/* How far apart classes are where `bytes` lies, as a power of two: above the small ones an eighth of the power of two below. */
+static inline uint32_t pool_class_shift(uint64_t bytes)
+{
+	return bytes > POOL_SMALL_MAX ? 60 - (uint32_t)__builtin_clzll(bytes - 1)
+				      : POOL_SMALL_SHIFT;
+}
 
 /* Blocks of one key that are held. */
 struct pool_depot {

@@ -25,8 +25,7 @@
 #define YIELDS 64
 /* Descriptors of one bucket that a thread looks at without the lock. */
 #define WALK 8
-/* Above the pool's own ids (pool.c), in a part of each magazine's own. */
-#define OWN_BUFFER_IDS  (UINT64_C(1) << 63)
+/* Above the pool's own buffer ids (pool.c) each magazine has a part of its own. */
 #define BUFFER_ID_SHIFT 40
 
 struct slot {
@@ -102,15 +101,13 @@ static inline uint32_t slot_of_class(uint32_t number, uint32_t flags)
 	return (number + (number >> 6) * 29 + flags * 21 + (flags >> 31) * 37) & (SLOTS - 1);
 }
 
-/* As pool_size() rounds, without a limit; *ret_class: its number. */
+/* As pool_size() rounds pinned memory, without a limit; *ret_class: its number. */
 static inline uint64_t class_of(uint64_t bytes, uint32_t *ret_class)
 {
-	uint32_t shift = 6;
+	uint32_t shift = pool_class_shift(bytes);
 
-	if (bytes > POOL_SMALL_MAX)
-		shift = 60 - (uint32_t)__builtin_clzll(bytes - 1);
 	bytes = (bytes + (UINT64_C(1) << shift) - 1) >> shift;
-	*ret_class = (shift - 6) * 8 + (uint32_t)bytes;
+	*ret_class = (shift - POOL_SMALL_SHIFT) * 8 + (uint32_t)bytes;
 	return bytes << shift;
 }
 
@@ -412,7 +409,8 @@ struct pool_magazine *pool_magazine_begin(struct record_rewrite *(*make_record)(
 			magazine->record = make_record();
 			if (!magazine->record)
 				magazine->record = &magazine->nowhere;
-			magazine->buffer_ids = OWN_BUFFER_IDS | ++magazine_count << BUFFER_ID_SHIFT;
+			magazine->buffer_ids = POOL_OWN_BUFFER_IDS | ++magazine_count
+									     << BUFFER_ID_SHIFT;
 			magazine->next = magazines;
 			magazines = magazine;
 		}

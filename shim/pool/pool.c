@@ -7,8 +7,6 @@
 /* Drivers give device memory in these: finer steps save nothing. Coarser ones would cost memory that a program near the end of it misses. */
 #define DEVICE_STEP_MIN 512
 #define DEVICE_STEP_MAX ((uint64_t)2 << 20)
-/* Above what drivers give; a recycled block must not look like the buffer it was (FORMAT of the attribute: process-unique). */
-#define OWN_BUFFER_IDS (UINT64_C(1) << 63)
 
 struct lock pool_lock = LOCK_INITIALIZER(LOCK_POOL);
 struct arena pool_arena = {.bound = (size_t)256 << 20};
@@ -40,11 +38,8 @@ static uint64_t as_many_fit(uint64_t bytes, uint64_t size)
 
 uint64_t pool_size(enum pool_kind kind, uint64_t bytes)
 {
-	uint64_t step = POOL_SMALL_STEP, size;
+	uint64_t step = UINT64_C(1) << pool_class_shift(bytes), size;
 
-	if (bytes > POOL_SMALL_MAX)
-		step = UINT64_C(1)
-		       << (60 - __builtin_clzll(bytes - 1)); /* an eighth of the power below */
 	if (kind != POOL_PINNED && step < DEVICE_STEP_MIN)
 		step = DEVICE_STEP_MIN;
 	if (kind != POOL_PINNED && step > DEVICE_STEP_MAX)
@@ -156,7 +151,7 @@ static void give_out(struct pool_block *block, uint64_t bytes)
 	POOL_ADD(pool_kind(block->flags), live, block->size);
 	__atomic_store_n(&block->requested, bytes, __ATOMIC_RELAXED);
 	__atomic_store_n(&block->listed, bytes, __ATOMIC_RELAXED);
-	__atomic_store_n(&block->buffer_id, OWN_BUFFER_IDS + ++buffer_ids, __ATOMIC_RELAXED);
+	__atomic_store_n(&block->buffer_id, POOL_OWN_BUFFER_IDS + ++buffer_ids, __ATOMIC_RELAXED);
 }
 
 uint64_t pool_take(uint64_t context, uint32_t flags, uint64_t bytes, bool *ret_parked)
