@@ -3,34 +3,33 @@
  * Counts: one record of what a rewrite did in this process (record_rewrite). Called by the hooks. Where the record file is full they are
  * kept in memory that nobody reads.
  */
-#include <string.h>
-
 #include "config.h"
 #include "emit/emit.h"
+#include "rewrite/events.h"
 #include "rewrite/internal.h"
 
 static struct record_rewrite nowhere;
 
 struct record_rewrite *counts = &nowhere, *counts_frees = &nowhere, *counts_staging = &nowhere;
 
-static void start(struct record_rewrite **record_of, const char *name)
+static void start(struct record_rewrite **record_of, enum config_fix rewrite)
 {
 	struct record_rewrite *record = emit_reserve(sizeof(*record));
 
 	if (!record)
 		return;
-	record->name = emit_string(name, strlen(name));
+	record->name = events_name(rewrite);
 	emit_publish(record, RECORD_REWRITE);
 	__atomic_store_n(record_of, record, __ATOMIC_RELEASE);
 }
 
 void counts_start(void)
 {
-	start(&counts, "pinned");
+	start(&counts, CONFIG_FIX_PINNED);
 	if (config.fix & CONFIG_FIX_FREES)
-		start(&counts_frees, "frees");
+		start(&counts_frees, CONFIG_FIX_FREES);
 	if (config.fix & CONFIG_FIX_STAGING)
-		start(&counts_staging, "staging");
+		start(&counts_staging, CONFIG_FIX_STAGING);
 	counts_bytes();
 }
 

@@ -18,12 +18,12 @@
 #include "catalogue/catalogue.h"
 #include "deny_list.h"
 #include "emit/emit.h"
+#include "rewrite/events.h"
 #include "sync/site.h"
 
-#define FILE_MAX  ((off_t)1 << 20)
-#define SITES_MAX (64 * 1024) /* as in site.c */
-#define REWRITES  8           /* words of SLIPSTREAM_FIX that are told apart */
-#define IS_KNOWN  (UINT32_C(1) << 31)
+#define FILE_MAX ((off_t)1 << 20)
+#define REWRITES 8 /* words of SLIPSTREAM_FIX that are told apart */
+#define IS_KNOWN (UINT32_C(1) << 31)
 
 uint32_t deny_on;
 
@@ -169,27 +169,12 @@ static uint32_t judge(uint32_t site)
 	return denied;
 }
 
-/* The number of a bit's word, and the word. */
-static uint32_t number_of(enum config_fix rewrite, const char **ret_word, size_t *ret_length)
-{
-	uint32_t number = (uint32_t)__builtin_ctz(rewrite), i;
-	const char *word = config_fix_words();
-
-	for (i = 0; i < number; i++)
-		word += strcspn(word, "|") + 1;
-	*ret_word = word;
-	*ret_length = strcspn(word, "|");
-	return number;
-}
-
 /* NULL: no room in the record file. */
 static struct record_rewrite_site *record_of(struct verdict *verdict, uint32_t site,
 					     const struct call *call, enum config_fix rewrite)
 {
 	struct record_rewrite_site *record, *first = NULL;
-	const char *word;
-	size_t length;
-	uint32_t number = number_of(rewrite, &word, &length);
+	uint32_t number = (uint32_t)__builtin_ctz(rewrite);
 
 	if (number >= REWRITES)
 		return NULL;
@@ -201,7 +186,7 @@ static struct record_rewrite_site *record_of(struct verdict *verdict, uint32_t s
 	if (!record)
 		return NULL;
 	record->site = site;
-	record->rewrite = emit_string(word, length);
+	record->rewrite = events_name(rewrite);
 	record->function = call->function;
 	emit_publish(record, RECORD_REWRITE_SITE);
 	/* Another thread was faster: ours stays in the file and counts nothing. */

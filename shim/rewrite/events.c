@@ -15,8 +15,7 @@
 #include "state/stream.h"
 #include "sync/site.h"
 
-/* The word of SLIPSTREAM_FIX, as a string id. */
-static uint32_t name_of(enum config_fix rewrite)
+uint32_t events_name(enum config_fix rewrite)
 {
 	const char *word = config_fix_words();
 	uint32_t number;
@@ -53,7 +52,7 @@ static struct record_real_free *find(uint32_t site, enum config_fix rewrite, con
 static struct record_real_free *add(const struct call *call, uint32_t site, enum config_fix rewrite,
 				    const char *why)
 {
-	uint32_t name = name_of(rewrite), text = emit_string(why, strlen(why));
+	uint32_t name = events_name(rewrite), text = emit_string(why, strlen(why));
 	struct record_real_free *record;
 
 	if (!lock_take(&lock))
@@ -95,7 +94,7 @@ void events_real_free(const struct call *call, enum config_fix rewrite, const ch
 	}
 	if (!emit_records(TRACE_REAL_FREE))
 		return;
-	event.name = name_of(rewrite);
+	event.name = events_name(rewrite);
 	event.why = emit_string(why, strlen(why));
 	event.function = call->function;
 	event.site = site;
@@ -110,7 +109,7 @@ void events_call(const struct call *call, enum config_fix rewrite, uint32_t how,
 
 	if (!emit_records(TRACE_REWRITTEN))
 		return;
-	event.name = name_of(rewrite);
+	event.name = events_name(rewrite);
 	event.how = how;
 	event.function = call->function;
 	event.stream = call->stream ? state_stream_number(call->stream) : 0;

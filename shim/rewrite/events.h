@@ -21,6 +21,12 @@ struct call;
 void events_real_free(const struct call *call, enum config_fix rewrite, const char *why,
 		      uint32_t blocks, uint64_t bytes);
 
+/*
+ * The rewrite's word of SLIPSTREAM_FIX (options.def has them, in the order of the bits), as a string id: what every record and event calls it.
+ * Waits for nothing; any thread.
+ */
+uint32_t events_name(enum config_fix rewrite);
+
 /* Slow way of events_rewritten(). */
 void events_call(const struct call *call, enum config_fix rewrite, uint32_t how, uint64_t bytes);
 

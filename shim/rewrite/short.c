@@ -7,6 +7,7 @@
 #include "config.h"
 #include "emit/emit.h"
 #include "pool/magazine.h"
+#include "rewrite/events.h"
 #include "rewrite/internal.h"
 #include "rewrite/pinned.h"
 #include "state/proof.h"
@@ -63,7 +64,7 @@ static struct record_rewrite *new_record(void)
 
 	if (!record)
 		return NULL;
-	record->name = emit_string("pinned", 6);
+	record->name = events_name(CONFIG_FIX_PINNED);
 	emit_publish(record, RECORD_REWRITE);
 	return record;
 }

@@ -39,7 +39,6 @@
 #define DEPTH_MAX   64
 #define CALL_FRAMES 4  /* of an interpreter, between its loop and the function called, at most */
 #define OWN_FRAMES  16 /* of the shim, above the return address, at most */
-#define SITES_MAX   (64 * 1024)     /* interned in one process */
 #define SLOTS       (2 * SITES_MAX) /* half full at most; a power of two */
 #define SPINS       200             /* for another thread, before sleeping */
 #define SLEEPS      2000            /* of 50 us and the timer slack, before it is given up on */

@@ -9,6 +9,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Sites that one process interns; ids go from 1 to here. */
+#define SITES_MAX (64 * 1024)
+
 /* Makes room for the tables, so that the first site need not. Optional; any thread. */
 void site_prepare(void);
 
