@@ -27,7 +27,10 @@
 
 #include <cuda.h>
 
-#define CHUNK_BYTES       ((size_t)2 << 20)
+/* A benchmark is built with more (tests/bench/meson.build). */
+#ifndef CHUNK_BYTES
+#define CHUNK_BYTES ((size_t)2 << 20)
+#endif
 #define CHUNK_SMALL_BYTES ((size_t)64 << 10)
 /* Large ones, of a process and of a context: two internal streams' rings, single copies, and what is cut. */
 #define CHUNKS_MAX         64

@@ -24,19 +24,19 @@
 /* About 100 us: longer than a unit takes. */
 #define LOOKS_SPINNING 2500
 #define PIECES_AT_BEST 8
-/* From the device: what is larger than the caches is not read from them afterwards. */
-#define EMPTY_STREAMED_MIN ((size_t)4 << 20)
-/*
- * To the device: chunks that are used once are filled past the caches; those that a large copy goes round and round in stay in the last-level
- * cache, where the copy engine finds them (H200: 16 MiB 37 against 25 GB/s, 256 MiB 30 against 48).
- */
-#define FILL_STREAMED_MAX ((size_t)32 << 20)
 
 struct stage_tuning stage_tuning = {
 	/* A write of a value between two pieces costs the copy engine 2 us (H200, 2 MiB pieces: 49.4 against 51.8 GB/s). */
 	.by_value = false,
 	.fill_streamed = true,
 	.empty_streamed = true,
+	/*
+	 * To the device: chunks that are used once are filled past the caches; those that a large copy goes round and round in stay in the
+	 * last-level cache, where the copy engine finds them (H200: 16 MiB 37 against 25 GB/s, 256 MiB 30 against 48).
+	 */
+	.fill_streamed_most = (size_t)32 << 20,
+	/* From the device: what is larger than the caches is not read from them afterwards. */
+	.empty_streamed_least = (size_t)4 << 20,
 	.piece_bytes = CHUNK_BYTES,
 	.unit_bytes = (size_t)128 << 10,
 	.ring = STAGE_RING,
@@ -75,8 +75,9 @@ void stage_drop(bool (*lives)(uint64_t context))
 
 static bool is_streamed(const struct stage_copy *copy, size_t bytes)
 {
-	return copy->to_device ? stage_tuning.fill_streamed && bytes <= FILL_STREAMED_MAX
-			       : stage_tuning.empty_streamed && bytes >= EMPTY_STREAMED_MIN;
+	return copy->to_device
+		       ? stage_tuning.fill_streamed && bytes <= stage_tuning.fill_streamed_most
+		       : stage_tuning.empty_streamed && bytes >= stage_tuning.empty_streamed_least;
 }
 
 /* ---- one piece, on the program's stream ---- */

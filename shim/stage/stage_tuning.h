@@ -19,6 +19,8 @@ struct stage_tuning {
 	bool by_value;
 	/* Stores past the caches: into chunks, and into the program's memory. */
 	bool fill_streamed, empty_streamed;
+	/* ... of copies to the device of up to so many bytes, and of copies from it of so many or more. */
+	size_t fill_streamed_most, empty_streamed_least;
 	size_t piece_bytes; /* at most CHUNK_BYTES */
 	size_t unit_bytes;
 	unsigned int ring; /* chunks of a copy of many pieces, at most STAGE_RING */
