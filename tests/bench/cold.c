@@ -38,7 +38,7 @@ void cold_fill(char *memory, size_t bytes, uint64_t seed)
 	memcpy(memory + i, &word, bytes - i);
 }
 
-void cold_open(struct cold *cold, size_t far, size_t largest, bool huge)
+void cold_open(struct cold *cold, size_t far, size_t largest, int advice)
 {
 	char *memory;
 
@@ -50,8 +50,7 @@ void cold_open(struct cold *cold, size_t far, size_t largest, bool huge)
 		exit(1);
 	}
 	cold->memory = memory + (-(uintptr_t)memory & (HUGE - 1));
-	if (huge)
-		madvise(cold->memory, cold->bytes, MADV_HUGEPAGE);
+	madvise(cold->memory, cold->bytes, advice);
 	cold_fill(cold->memory, cold->bytes, 1);
 }
 

@@ -25,9 +25,9 @@ size_t cold_enough(void);
 
 /*
  * Parts of up to `largest` bytes; `far`: cold_enough(), or 0 for warm memory. The buffer is filled with a pattern. Ends the program if
- * there is no memory. `huge`: on huge pages, else as the system has it.
+ * there is no memory. `advice`: of madvise(), MADV_NORMAL, MADV_HUGEPAGE or MADV_NOHUGEPAGE.
  */
-void cold_open(struct cold *cold, size_t far, size_t largest, bool huge);
+void cold_open(struct cold *cold, size_t far, size_t largest, int advice);
 
 /* The next part. May take the time of a walk through the whole buffer. */
 char *cold_next(struct cold *cold, size_t bytes);

@@ -21,6 +21,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "cold.h"
 #include "figures.h"
@@ -222,7 +223,7 @@ static void prepare(void)
 			    "cuStreamCreate");
 		sides_check(by->cuMemAlloc(&who[which].device, options.largest), "cuMemAlloc");
 	}
-	cold_open(&host, options.cold_mib << 20, options.largest, false);
+	cold_open(&host, options.cold_mib << 20, options.largest, MADV_NORMAL);
 	other = malloc(options.largest);
 	if (!other)
 		exit(1);

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: MIT
 /*
- * The engine of staged copies alone, without the shim, on whatever libcuda.so.1 is found: `stage [NAME=VALUE...] [cpu]`. Prints GB/s of
- * synchronous copies of ordinary memory to the device and back, beside the driver's own, and checks each byte once. The values are those of
- * stage_tuning: by_value, fill_streamed, empty_streamed, piece, unit, ring, helpers; `sizes=A,B` in bytes; `runs`; `fresh=1`: a target that
- * was never touched; `huge=1`: on huge pages. Several sets in one go are separated by `--`. `cpu`: no driver at all; what the copying
- * loops, the kernel's look at pages, and posting to the helpers take.
+ * The engine of staged copies alone, without the shim, on whatever libcuda.so.1 is found: `stage [NAME=VALUE...] [-- NAME=VALUE...]...`. Prints
+ * GB/s of synchronous copies of ordinary memory to the device and back, the driver's own first, and checks the bytes of each.
+ *
+ * Each set of values behind a `--` is measured besides, and begins with those of the set before; the first set is that of the engine as well. The
+ * values are those of stage_tuning: by_value, fill_streamed, empty_streamed, fill_streamed_most, empty_streamed_least, piece, unit, ring, fill_helpers,
+ * empty_helpers (helpers: both); `fresh=1`: a target that was never touched; `huge=1`: on huge pages. For all sets: `sizes=A,B` in bytes;
+ * `rounds=N`, each of which goes through all sets in a new random order (`seed=N`), since a machine changes its pace; `runs=N` copies in each
+ * round; `cold=MIB`: the host's memory was not touched for so many MiB (cold.h; `cold=auto`); `check=0`; `brief=1`: for stage_sweep.py.
+ *
+ * `stage cpu`: no driver at all (stage_cpu.c). `stage show`: the values as the library has them. One thread, but for the engine's helpers.
  */
 #include <dlfcn.h>
 #include <stdint.h>
@@ -12,16 +17,19 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 
+#include "cold.h"
 #include "driver/driver.h"
 #include "emit/emit.h"
+#include "figures.h"
 #include "stage/chunks.h"
-#include "stage/copy_bytes.h"
 #include "stage/copy_threads.h"
 #include "stage/stage.h"
-#include "stage/stage_memory.h"
 #include "stage/stage_tuning.h"
+#include "stage_bench.h"
+
+#define SIZES_MOST 16
+#define SETS_MOST  1024
 
 struct driver_ops driver;
 static unsigned int notes, wrong;
@@ -37,12 +45,29 @@ static CUresult (*copy_to)(CUdeviceptr, const void *, size_t);
 static CUresult (*copy_from)(void *, CUdeviceptr, size_t);
 
 static struct {
-	size_t sizes[16];
-	unsigned int count, runs;
-	bool fresh, huge;
+	size_t sizes[SIZES_MOST];
+	unsigned int count, runs, rounds;
+	uint64_t seed;
+	size_t cold_mib;
+	bool check, brief;
 } options = {.sizes = {64 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20, 256 << 20},
 	     .count = 6,
-	     .runs = 9};
+	     .runs = 9,
+	     .rounds = 1,
+	     .seed = 1,
+	     .check = true};
+
+/* What is compared: the driver's own copies (the first), or the engine as it is tuned then. */
+static struct set {
+	bool raw, fresh, huge;
+	struct stage_tuning tuning;
+	double *to, *from; /* ns of each copy of the size that is measured; 0: not staged */
+	double median_to[SIZES_MOST], median_from[SIZES_MOST];
+} sets[SETS_MOST];
+static unsigned int set_count;
+static uint64_t context;
+static CUstream stream;
+static struct cold host[2]; /* on small pages, and on huge ones */
 
 static void check(CUresult result, const char *what)
 {
@@ -82,6 +107,7 @@ static bool find_driver(void)
 	FIND(cuEventRecord);
 	FIND(cuEventSynchronize);
 	FIND(cuMemAlloc_v2);
+	FIND(cuMemFree_v2);
 	FIND(cuMemHostGetDevicePointer_v2);
 	FIND(cuMemHostRegister_v2);
 	FIND(cuMemcpy2DAsync_v2);
@@ -101,290 +127,141 @@ static bool find_driver(void)
 	return true;
 }
 
-static char *map(size_t bytes)
+/* One copy; ns, or 0 where the engine left it to the driver. */
+static double copy_once(const struct set *set, bool to_device, CUdeviceptr device, size_t bytes)
 {
-	size_t room = bytes + CHUNK_BYTES;
-	char *memory = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *memory = !to_device && set->fresh ? stage_bench_map(bytes, set->huge)
+						: cold_next(&host[set->huge], bytes);
+	struct stage_copy copy = {device, memory, to_device, bytes, 1,       1,
+				  0,      0,      0,         0,     context, stream};
+	uint64_t begin = figures_now(), took;
+	bool done = true;
 
-	if (memory == MAP_FAILED)
-		exit(1);
-	memory += -(uintptr_t)memory & (CHUNK_BYTES - 1);
-	madvise(memory, bytes, options.huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
-	return memory;
+	if (set->raw)
+		check(to_device ? copy_to(device, memory, bytes) : copy_from(memory, device, bytes),
+		      "a copy");
+	else
+		done = stage_copy(&copy) == STAGE_DONE;
+	if (to_device)
+		check(driver.cuStreamSynchronize(set->raw ? NULL : stream), "cuStreamSynchronize");
+	took = figures_now() - begin;
+	if (!to_device && set->fresh)
+		munmap(memory, bytes);
+	return done ? (double)took : 0;
 }
 
-static void unmap(char *memory, size_t bytes)
+static void check_bytes(CUdeviceptr device, char *memory, size_t bytes)
 {
-	munmap(memory, bytes);
-}
-
-static int compare(const void *left, const void *right)
-{
-	uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
-
-	return a < b ? -1 : a > b;
-}
-
-static void fill(char *memory, size_t bytes, uint64_t seed)
-{
-	uint64_t *words = (void *)memory;
-
-	for (size_t i = 0; i < bytes / 8; i++)
-		words[i] = seed = seed * 6364136223846793005u + 1442695040888963407u;
-}
-
-/* Nanoseconds of the median run. */
-static uint64_t measure(bool staged, bool to_device, CUdeviceptr device, char *host, size_t bytes,
-			CUstream stream, uint64_t context)
-{
-	uint64_t took[100];
-	unsigned int i;
-
-	for (i = 0; i < options.runs; i++) {
-		char *target = host;
-		struct stage_copy copy = {
-			.device = device,
-			.to_device = to_device,
-			.width = bytes,
-			.height = 1,
-			.depth = 1,
-			.context = context,
-			.stream = stream,
-		};
-		CUresult result = CUDA_SUCCESS;
-		uint64_t begin;
-
-		if (options.fresh && !to_device)
-			target = map(bytes);
-		copy.host = target;
-		begin = copy_now();
-		if (!staged)
-			result = to_device ? copy_to(device, target, bytes)
-					   : copy_from(target, device, bytes);
-		else if (stage_copy(&copy) != STAGE_DONE)
-			return 0;
-		check(result, "a copy");
-		if (to_device)
-			check(driver.cuStreamSynchronize(staged ? stream : NULL),
-			      "cuStreamSynchronize");
-		took[i] = copy_now() - begin;
-		if (target != host)
-			unmap(target, bytes);
-	}
-	qsort(took, options.runs, sizeof(*took), compare);
-	return took[options.runs / 2];
-}
-
-static double rate(size_t bytes, uint64_t took)
-{
-	return took ? (double)bytes / (double)took : 0;
-}
-
-static void check_bytes(CUdeviceptr device, char *host, size_t bytes, CUstream stream,
-			uint64_t context)
-{
-	struct stage_copy copy = {device, host, true, bytes, 1, 1, 0, 0, 0, 0, context, stream};
-	char *back = map(bytes);
+	struct stage_copy copy = {device, memory, true, bytes, 1, 1, 0, 0, 0, 0, context, stream};
+	char *back = stage_bench_map(bytes, false);
 	bool same = true;
 
-	fill(host, bytes, bytes + 1);
+	cold_fill(memory, bytes, bytes + 1);
 	if (stage_copy(&copy) == STAGE_DONE) {
 		check(driver.cuStreamSynchronize(stream), "cuStreamSynchronize");
 		check(copy_from(back, device, bytes), "cuMemcpyDtoH");
-		same = memcmp(host, back, bytes) == 0;
+		same = memcmp(memory, back, bytes) == 0;
 	} else {
 		fprintf(stderr, "stage: %zu bytes not staged: %s\n", bytes, last_note);
-		check(copy_to(device, host, bytes), "cuMemcpyHtoD");
+		check(copy_to(device, memory, bytes), "cuMemcpyHtoD");
 	}
 	memset(back, 0, bytes);
 	copy.host = back;
 	copy.to_device = false;
 	if (stage_copy(&copy) == STAGE_DONE)
-		same &= memcmp(host, back, bytes) == 0;
+		same &= memcmp(memory, back, bytes) == 0;
 	if (!same) {
 		fprintf(stderr, "stage: %zu bytes: WRONG\n", bytes);
 		wrong++;
 	}
-	unmap(back, bytes);
+	munmap(back, bytes);
 }
 
-static void run(CUstream stream, uint64_t context, bool raw)
+static double *samples(void)
 {
-	unsigned int i;
+	double *memory = calloc((size_t)options.runs * options.rounds, sizeof(double));
 
-	copy_threads_limit(COPY_THREADS_MAX, false);
-	printf("%-6s by_value %d fill_streamed %d empty_streamed %d piece %zu unit %zu ring %u "
-	       "helpers "
-	       "%u fresh %d huge %d\n",
-	       raw ? "driver" : "stage", stage_tuning.by_value, stage_tuning.fill_streamed,
-	       stage_tuning.empty_streamed, stage_tuning.piece_bytes, stage_tuning.unit_bytes,
-	       stage_tuning.ring, stage_tuning.fill_helpers, options.fresh, options.huge);
-	for (i = 0; i < options.count; i++) {
+	if (!memory)
+		exit(1);
+	return memory;
+}
+
+static void measure(size_t at)
+{
+	size_t bytes = options.sizes[at], all = (size_t)options.runs * options.rounds;
+	uint32_t order[SETS_MOST];
+	CUdeviceptr device;
+
+	check(driver.cuMemAlloc_v2(&device, bytes), "cuMemAlloc");
+	chunks_earn((uint64_t)1 << 30);
+	for (unsigned int i = 0; i < set_count; i++) {
+		stage_tuning = sets[i].tuning;
+		if (options.check && !sets[i].raw)
+			check_bytes(device, cold_next(&host[sets[i].huge], bytes), bytes);
+	}
+	for (unsigned int round = 0; round < options.rounds; round++) {
+		figures_shuffle(order, set_count);
+		for (unsigned int i = 0; i < set_count; i++) {
+			struct set *set = &sets[order[i]];
+
+			stage_tuning = set->tuning;
+			for (unsigned int run = 0; run < options.runs; run++)
+				set->to[round * options.runs + run] =
+					copy_once(set, true, device, bytes);
+			for (unsigned int run = 0; run < options.runs; run++)
+				set->from[round * options.runs + run] =
+					copy_once(set, false, device, bytes);
+		}
+	}
+	for (unsigned int i = 0; i < set_count; i++) {
+		sets[i].median_to[at] = figures_quantile(sets[i].to, all, 0.5);
+		sets[i].median_from[at] = figures_quantile(sets[i].from, all, 0.5);
+	}
+	check(driver.cuMemFree_v2(device), "cuMemFree");
+}
+
+static double rate(size_t bytes, double ns)
+{
+	return ns > 0 ? (double)bytes / ns : 0;
+}
+
+static void print_values(const struct set *set)
+{
+	const struct stage_tuning *tuning = &set->tuning;
+
+	printf("by_value=%d fill_streamed=%d empty_streamed=%d fill_streamed_most=%zu "
+	       "empty_streamed_least=%zu piece=%zu unit=%zu "
+	       "ring=%u fill_helpers=%u empty_helpers=%u fresh=%d huge=%d\n",
+	       tuning->by_value, tuning->fill_streamed, tuning->empty_streamed,
+	       tuning->fill_streamed_most, tuning->empty_streamed_least, tuning->piece_bytes,
+	       tuning->unit_bytes, tuning->ring, tuning->fill_helpers, tuning->empty_helpers,
+	       set->fresh, set->huge);
+}
+
+static void print(unsigned int number)
+{
+	const struct set *set = &sets[number];
+
+	if (!options.brief && set->raw)
+		printf("driver fresh=%d huge=%d\n", set->fresh, set->huge);
+	else if (!options.brief) {
+		printf("stage ");
+		print_values(set);
+	}
+	for (unsigned int i = 0; i < options.count; i++) {
 		size_t bytes = options.sizes[i];
-		uint64_t to, from;
-		CUdeviceptr device;
-		char *host = map(bytes);
+		double to = set->median_to[i], from = set->median_from[i];
 
-		check(driver.cuMemAlloc_v2(&device, bytes), "cuMemAlloc");
-		chunks_earn((uint64_t)1 << 30);
-		if (!raw)
-			check_bytes(device, host, bytes, stream, context);
-		fill(host, bytes, 1);
-		to = measure(!raw, true, device, host, bytes, stream, context);
-		from = measure(!raw, false, device, host, bytes, stream, context);
-		printf("  %10zu bytes: to the device %7.2f GB/s %9.1f us, from it %7.2f GB/s %9.1f "
-		       "us\n",
-		       bytes, rate(bytes, to), (double)to / 1000, rate(bytes, from),
-		       (double)from / 1000);
-		fflush(stdout);
-		unmap(host, bytes);
-	}
-	if (notes)
-		printf("  %u notes, the last: %s\n", notes, last_note);
-	notes = 0;
-}
-
-/* ---- cpu ---- */
-
-#define BYTES ((size_t)256 << 20)
-#define RING  ((size_t)16 << 20)
-#define UNIT  ((size_t)128 << 10)
-
-static struct {
-	char *memory, *ring;
-	bool streamed, out;
-	uint64_t next, arrived;
-} work;
-
-static void copy_all(void *unused)
-{
-	size_t at;
-
-	while ((at = __atomic_fetch_add(&work.next, UNIT, __ATOMIC_RELAXED)) < BYTES) {
-		char *chunk = work.ring + at % RING, *memory = work.memory + at;
-
-		(work.streamed ? copy_bytes_streamed : copy_bytes_cached)(
-			work.out ? memory : chunk, work.out ? chunk : memory, UNIT);
+		if (options.brief)
+			printf("set %u %zu %.0f %.0f\n", number, bytes, to, from);
+		else
+			printf("  %10zu bytes: to the device %7.2f GB/s %9.1f us, from it %7.2f "
+			       "GB/s %9.1f us\n",
+			       bytes, rate(bytes, to), to / 1000, rate(bytes, from), from / 1000);
 	}
 }
 
-static void arrive(void *unused)
-{
-	__atomic_add_fetch(&work.arrived, 1, __ATOMIC_RELEASE);
-}
-
-static void loops(unsigned int helpers)
-{
-	for (int way = 0; way < 4; way++) {
-		uint64_t best = UINT64_MAX;
-
-		work.streamed = way & 1;
-		work.out = way & 2;
-		for (int i = 0; i < 5; i++) {
-			int slot = copy_threads_take();
-			uint64_t begin = copy_now();
-
-			work.next = 0;
-			copy_threads_post(slot, copy_all, NULL, helpers);
-			copy_all(NULL);
-			copy_threads_give(slot);
-			while (copy_threads_inside(slot))
-				copy_pause();
-			begin = copy_now() - begin;
-			if (begin < best)
-				best = begin;
-		}
-		printf("  %2u threads, %s chunks, %s: %.2f GB/s\n", helpers + 1,
-		       work.out ? "out of" : "into", work.streamed ? "streamed" : "cached",
-		       rate(BYTES, best));
-	}
-}
-
-/* The caller's time for a post, and the time until all have come. */
-static void posts(unsigned int helpers, unsigned int pause_us)
-{
-	uint64_t post[101], all[101], begin;
-	struct timespec pause = {.tv_nsec = pause_us * 1000L};
-
-	for (int i = 0; i < 101; i++) {
-		int slot;
-
-		if (pause_us)
-			nanosleep(&pause, NULL);
-		while ((slot = copy_threads_take()) < 0)
-			copy_pause();
-		work.arrived = 0;
-		begin = copy_now();
-		copy_threads_post(slot, arrive, NULL, helpers);
-		post[i] = copy_now() - begin;
-		while (__atomic_load_n(&work.arrived, __ATOMIC_ACQUIRE) < helpers &&
-		       copy_now() - begin < 10000000)
-			copy_pause();
-		all[i] = copy_now() - begin;
-		copy_threads_give(slot);
-	}
-	qsort(post, 101, sizeof(*post), compare);
-	qsort(all, 101, sizeof(*all), compare);
-	printf("  post to %u helpers that %s: %.2f us; %.2f us until %u came\n", helpers,
-	       pause_us ? "sleep" : "spin", (double)post[50] / 1000, (double)all[50] / 1000,
-	       helpers);
-}
-
-static void pages(bool huge)
-{
-	uint64_t begin, took;
-
-	options.huge = huge;
-	work.memory = map(BYTES);
-	begin = copy_now();
-	stage_memory_populate((uintptr_t)work.memory, (uintptr_t)work.memory + BYTES, true);
-	printf("  %s pages: first touch %.1f us a 2 MiB", huge ? "huge" : "small",
-	       (double)(copy_now() - begin) / 1000 / (BYTES / CHUNK_BYTES));
-	for (int way = 0; way < 3; way++) {
-		begin = copy_now();
-		for (size_t at = 0; at < BYTES; at += UNIT) {
-			uintptr_t first = (uintptr_t)work.memory + at;
-
-			if (way == 2)
-				stage_memory_is_there(first, first + UNIT);
-			else
-				stage_memory_populate(first, first + UNIT, way);
-		}
-		took = copy_now() - begin;
-		printf(", %s %.2f us a 128 KiB",
-		       way == 2 ? "mincore"
-		       : way    ? "populate for writing"
-				: "for reading",
-		       (double)took / 1000 / (BYTES / UNIT));
-	}
-	printf("\n");
-}
-
-static int cpu(void)
-{
-	unsigned int possible = copy_threads_possible();
-	uint64_t begin = copy_now();
-
-	printf("%u processors, %u helpers\n", copy_cpus(), possible);
-	for (int i = 0; i < 100; i++)
-		stage_memory_look((uintptr_t)&options, (uintptr_t)&options + 1, true);
-	printf("  look at mappings %.2f us\n", (double)(copy_now() - begin) / 1000 / 100);
-	work.ring = chunk_map(RING);
-	memset(work.ring, 1, RING);
-	for (int huge = 0; huge < 2; huge++) {
-		pages(huge);
-		for (unsigned int helpers = 0; helpers <= possible; helpers = helpers * 2 + 1)
-			loops(helpers);
-		unmap(work.memory, BYTES);
-	}
-	for (unsigned int helpers = 1; helpers <= possible; helpers = helpers * 2 + 1) {
-		posts(helpers, 0);
-		posts(helpers, 1000);
-	}
-	return 0;
-}
-
-static void set(const char *word)
+static void set_value(struct set *set, const char *word)
 {
 	size_t value = 0, length = strcspn(word, "=");
 	char *end;
@@ -393,27 +270,45 @@ static void set(const char *word)
 		value = strtoull(word + length + 1, &end, 0);
 #define IS(name) (length == strlen(name) && strncmp(word, name, length) == 0)
 	if (IS("by_value"))
-		stage_tuning.by_value = value;
+		set->tuning.by_value = value;
 	else if (IS("fill_streamed"))
-		stage_tuning.fill_streamed = value;
+		set->tuning.fill_streamed = value;
 	else if (IS("empty_streamed"))
-		stage_tuning.empty_streamed = value;
+		set->tuning.empty_streamed = value;
+	else if (IS("fill_streamed_most"))
+		set->tuning.fill_streamed_most = value;
+	else if (IS("empty_streamed_least"))
+		set->tuning.empty_streamed_least = value;
 	else if (IS("piece"))
-		stage_tuning.piece_bytes = value;
+		set->tuning.piece_bytes = value;
 	else if (IS("unit"))
-		stage_tuning.unit_bytes = value;
+		set->tuning.unit_bytes = value;
 	else if (IS("ring"))
-		stage_tuning.ring = (unsigned int)value;
+		set->tuning.ring = (unsigned int)value;
 	else if (IS("helpers"))
-		stage_tuning.fill_helpers = stage_tuning.empty_helpers = (unsigned int)value;
+		set->tuning.fill_helpers = set->tuning.empty_helpers = (unsigned int)value;
+	else if (IS("fill_helpers"))
+		set->tuning.fill_helpers = (unsigned int)value;
+	else if (IS("empty_helpers"))
+		set->tuning.empty_helpers = (unsigned int)value;
 	else if (IS("runs"))
-		options.runs = value < 100 ? (unsigned int)value : 99;
+		options.runs = (unsigned int)value;
+	else if (IS("rounds"))
+		options.rounds = (unsigned int)value;
+	else if (IS("seed"))
+		options.seed = value;
+	else if (IS("cold"))
+		options.cold_mib = strcmp(word, "cold=auto") ? value : cold_enough() >> 20;
+	else if (IS("check"))
+		options.check = value;
+	else if (IS("brief"))
+		options.brief = value;
 	else if (IS("fresh"))
-		options.fresh = value;
+		set->fresh = value;
 	else if (IS("huge"))
-		options.huge = value;
+		set->huge = value;
 	else if (IS("sizes"))
-		for (options.count = 0; options.count < 16; word = end) {
+		for (options.count = 0; options.count < SIZES_MOST; word = end) {
 			options.sizes[options.count++] = value;
 			if (*end != ',')
 				break;
@@ -424,15 +319,63 @@ static void set(const char *word)
 #undef IS
 }
 
+/* The driver first; its own set is the engine's first one as well. */
+static void make_sets(int argc, char **argv)
+{
+	struct set set = {.tuning = stage_tuning};
+
+	for (int i = 1; i <= argc; i++) {
+		if (i < argc && strcmp(argv[i], "--") != 0) {
+			set_value(&set, argv[i]);
+			continue;
+		}
+		if (!set_count) {
+			sets[set_count] = set;
+			sets[set_count++].raw = true;
+		}
+		if (set_count == SETS_MOST) {
+			fprintf(stderr, "stage: at most %d sets\n", SETS_MOST - 1);
+			exit(2);
+		}
+		sets[set_count++] = set;
+	}
+	if (!options.runs || !options.rounds) {
+		fprintf(stderr, "stage: runs and rounds are at least 1\n");
+		exit(2);
+	}
+}
+
+static void open_memory(void)
+{
+	size_t largest = 0;
+
+	for (unsigned int i = 0; i < options.count; i++)
+		if (options.sizes[i] > largest)
+			largest = options.sizes[i];
+	for (unsigned int i = 0; i < set_count; i++) {
+		struct cold *cold = &host[sets[i].huge];
+
+		if (!cold->memory)
+			cold_open(cold, options.cold_mib << 20, largest,
+				  sets[i].huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+		sets[i].to = samples();
+		sets[i].from = samples();
+	}
+}
+
 int main(int argc, char **argv)
 {
-	unsigned long long context;
+	unsigned long long id;
 	CUcontext current;
-	CUstream stream;
-	int i;
 
+	copy_threads_limit(COPY_THREADS_MAX, false);
 	if (argc == 2 && strcmp(argv[1], "cpu") == 0)
-		return cpu();
+		return stage_bench_cpu();
+	make_sets(argc == 2 && !strcmp(argv[1], "show") ? 1 : argc, argv);
+	if (argc == 2 && !strcmp(argv[1], "show")) {
+		print_values(&sets[0]);
+		return 0;
+	}
 	if (!find_driver()) {
 		fprintf(stderr, "stage: no libcuda.so.1\n");
 		return 77;
@@ -440,16 +383,16 @@ int main(int argc, char **argv)
 	check(driver.cuInit(0), "cuInit");
 	check(driver.cuDevicePrimaryCtxRetain(&current, 0), "cuDevicePrimaryCtxRetain");
 	check(driver.cuCtxSetCurrent(current), "cuCtxSetCurrent");
-	check(driver.cuCtxGetId(current, &context), "cuCtxGetId");
+	check(driver.cuCtxGetId(current, &id), "cuCtxGetId");
+	context = id;
 	check(driver.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
-	for (i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
-		set(argv[i]);
-	run(stream, context, true);
-	for (i = 1; i <= argc; i++) {
-		if (i == argc || strcmp(argv[i], "--") == 0)
-			run(stream, context, false);
-		else
-			set(argv[i]);
-	}
+	figures_seed(options.seed);
+	open_memory();
+	for (size_t i = 0; i < options.count; i++)
+		measure(i);
+	for (unsigned int i = 0; i < set_count; i++)
+		print(i);
+	if (notes)
+		printf("  %u notes, the last: %s\n", notes, last_note);
 	return wrong != 0;
 }

@@ -23,6 +23,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "cold.h"
 #include "figures.h"
@@ -161,7 +162,7 @@ int main(int argc, char **argv)
 	mallopt(M_MMAP_THRESHOLD, 1 << 20);
 	cold_open(&cold, options.cold_mib ? options.cold_mib << 20 : cold_enough(), options.bytes,
 		  false);
-	cold_open(&hot, 0, options.bytes, false);
+	cold_open(&hot, 0, options.bytes, MADV_NORMAL);
 	other = malloc(options.bytes);
 	if (!other)
 		return 1;
