@@ -63,10 +63,11 @@ static inline struct pool_block **pool_bucket(uint64_t address)
 
 static inline enum pool_state pool_state_of(const struct pool_block *block)
 {
+	/* Acquire: pairs with pool_set_state() and pool_turn(). */
 	return (enum pool_state)(__atomic_load_n(&block->tag, __ATOMIC_ACQUIRE) & POOL_TAG_STATE);
 }
 
-/* By who alone may change it. Release: who sees the state sees the fields. */
+/* By who alone may change it. Release: pairs with pool_state_of(), pool_turn() and pool_find_unlocked(): who sees the state sees the fields. */
 static inline void pool_set_state(struct pool_block *block, enum pool_state state)
 {
 	__atomic_store_n(&block->tag, block->address | state, __ATOMIC_RELEASE);
@@ -76,6 +77,7 @@ static inline bool pool_turn(struct pool_block *block, enum pool_state from, enu
 {
 	uint64_t tag = block->address | from;
 
+	/* Pairs with itself, pool_set_state() and pool_magazine_keep(): who turns it sees what was done by who turned it before. */
 	return __atomic_compare_exchange_n(&block->tag, &tag, block->address | to, false,
 					   __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }

@@ -156,6 +156,7 @@ struct pool_block *pool_magazine_take(struct pool_magazine *magazine, uint64_t c
 
 struct pool_block *pool_find_unlocked(uint64_t address)
 {
+	/* Acquire, three times: pairs with link_address() and pool_unlink(), and for tags with pool_set_state(). */
 	struct pool_block *block = __atomic_load_n(pool_bucket(address), __ATOMIC_ACQUIRE);
 	unsigned int i;
 
@@ -195,6 +196,7 @@ bool pool_magazine_keep(struct pool_magazine *magazine, struct pool_block *block
 
 	if (!try_word(magazine))
 		return false;
+	/* The exchange pairs as pool_turn()'s does. */
 	if (has_place(slot, block, context) &&
 	    magazine->held + slot->size <= __atomic_load_n(&magazine->reserved, __ATOMIC_RELAXED) &&
 	    __atomic_compare_exchange_n(&block->tag, &tag, address | POOL_CACHED, false,

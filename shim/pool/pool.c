@@ -98,7 +98,7 @@ void pool_unlink(struct pool_block *block)
 
 	while (*link != block)
 		link = &(*link)->chain;
-	/* Who walks the chain without the lock may be led astray by it, and then finds nothing: tags tell. */
+	/* Who walks the chain without the lock may be led astray by it, and then finds nothing: tags tell. Pairs with pool_find_unlocked(). */
 	__atomic_store_n(link, block->chain, __ATOMIC_RELEASE);
 }
 

@@ -20,6 +20,7 @@ static void start(struct record_rewrite **record_of, enum config_fix rewrite)
 		return;
 	record->name = events_name(rewrite);
 	emit_publish(record, RECORD_REWRITE);
+	/* Release: pairs with COUNT(), whose address depends on what it reads here. */
 	__atomic_store_n(record_of, record, __ATOMIC_RELEASE);
 }
 

@@ -40,7 +40,7 @@ void rewrite_start(void)
 	pool_start(POOL_PINNED, pool_limit_of(config.pool_limit));
 	counts_start();
 	staging_start();
-	/* Release: who sees it sees the limit. */
+	/* Release: pairs with rewrite_active(). Who sees the switch sees the limit, the deny list and where counts go. */
 	__atomic_store_n(&rewrite_on, 1, __ATOMIC_RELEASE);
 }
 

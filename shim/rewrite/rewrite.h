@@ -24,7 +24,8 @@ extern uint32_t rewrite_on;
 
 static inline bool rewrite_active(void)
 {
-	return __atomic_load_n(&rewrite_on, __ATOMIC_RELAXED) != 0;
+	/* Acquire: pairs with rewrite_start(). An ordinary load on x86-64. */
+	return __atomic_load_n(&rewrite_on, __ATOMIC_ACQUIRE) != 0;
 }
 
 /* After a successful cuInit, once. */

@@ -307,6 +307,7 @@ static void wait_for(struct chunk *chunk)
 {
 	while (state_of(chunk) == MAKING) /* for a query, or a registration */
 		sched_yield();
+	/* Acquire: pairs with to(): the event is there. */
 	if (__atomic_load_n(&chunk->state, __ATOMIC_ACQUIRE) == PENDING)
 		driver.cuEventSynchronize(chunk->event);
 }

@@ -109,11 +109,13 @@ static void idle(uint32_t seen)
 
 	do {
 		for (i = 0; i < 16; i++) {
+			/* Acquire: pairs with copy_threads_kick(): the slot is seen open. */
 			if (__atomic_load_n(&sequence, __ATOMIC_ACQUIRE) != seen)
 				return;
 			copy_pause();
 		}
 	} while (copy_now() < end);
+	/* Pairs with copy_threads_kick(), which writes and reads these the other way round. */
 	__atomic_add_fetch(&sleepers, 1, __ATOMIC_SEQ_CST);
 	while (__atomic_load_n(&sequence, __ATOMIC_SEQ_CST) == seen)
 		futex(FUTEX_WAIT, seen);
@@ -130,12 +132,13 @@ static void *help(void *data)
 	pthread_setname_np(pthread_self(), "slipstream-copy");
 	for (;;) {
 		idle(seen);
+		/* Acquire: as in idle(). */
 		seen = __atomic_load_n(&sequence, __ATOMIC_ACQUIRE);
 		for (i = 0; i < COPY_SLOTS; i++) {
 			if (!go_in(&slots[i]))
 				continue;
 			slots[i].work(slots[i].data);
-			/* Release: whoever sees nobody inside sees what was done here. */
+			/* Release: pairs with copy_threads_inside() and _take(): who sees nobody inside sees what was done here. */
 			__atomic_sub_fetch(&slots[i].state, 1, __ATOMIC_RELEASE);
 		}
 	}
@@ -191,6 +194,7 @@ static void start(void)
 /* A forked child has its parent's words, but none of its helpers. False: another thread is putting them right. */
 static bool is_ours(void)
 {
+	/* Acquire, here and below: pairs with the store at the end: the words are seen as they were put right. */
 	int32_t self = (int32_t)getpid(), before = __atomic_load_n(&owner, __ATOMIC_ACQUIRE);
 	unsigned int i;
 
@@ -204,7 +208,7 @@ static bool is_ours(void)
 	__atomic_store_n(&running, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&sleepers, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&started, 0, __ATOMIC_RELAXED);
-	/* Release: pairs with the load above. */
+	/* Release: pairs with the load and the exchange above. */
 	__atomic_store_n(&owner, self, __ATOMIC_RELEASE);
 	return true;
 }
@@ -218,7 +222,7 @@ int copy_threads_take(void)
 	for (i = 0; i < COPY_SLOTS; i++) {
 		uint32_t free = 0;
 
-		/* Acquire: pairs with the release of the last helper that went out. */
+		/* Acquire: pairs with the release of the last helper that went out, and with copy_threads_give(). */
 		if (__atomic_compare_exchange_n(&slots[i].state, &free, TAKEN, false,
 						__ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
 			return i;
@@ -228,6 +232,7 @@ int copy_threads_take(void)
 
 void copy_threads_kick(void)
 {
+	/* Pairs with idle(): one of the two sees the other. */
 	__atomic_add_fetch(&sequence, 1, __ATOMIC_SEQ_CST);
 	if (__atomic_load_n(&sleepers, __ATOMIC_SEQ_CST))
 		futex(FUTEX_WAKE, WAKE_EACH);
@@ -250,16 +255,19 @@ void copy_threads_post(int slot, void (*work)(void *data), void *data, unsigned 
 
 void copy_threads_close(int slot)
 {
+	/* Release: pairs with copy_threads_take() of whoever has the slot next. */
 	__atomic_and_fetch(&slots[slot].state, TAKEN | INSIDE, __ATOMIC_RELEASE);
 }
 
 void copy_threads_give(int slot)
 {
+	/* Release: as in copy_threads_close(). */
 	__atomic_and_fetch(&slots[slot].state, INSIDE, __ATOMIC_RELEASE);
 }
 
 unsigned int copy_threads_inside(int slot)
 {
+	/* Acquire: pairs with help(). */
 	return __atomic_load_n(&slots[slot].state, __ATOMIC_ACQUIRE) & INSIDE;
 }
 

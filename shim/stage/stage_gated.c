@@ -76,6 +76,7 @@ void stage_job_leave(struct stage_job *job, int slot)
 
 static bool enter(struct gated *gated)
 {
+	/* Pairs with stage_drain_begin(): one of the two sees the other. */
 	__atomic_add_fetch(&gates, 1, __ATOMIC_SEQ_CST);
 	gated->entered = true;
 	return !__atomic_load_n(&drains, __ATOMIC_SEQ_CST);
@@ -92,6 +93,7 @@ void stage_drain_begin(void)
 {
 	unsigned int looks;
 
+	/* Pairs with enter(). */
 	__atomic_add_fetch(&drains, 1, __ATOMIC_SEQ_CST);
 	for (looks = 0; __atomic_load_n(&gates, __ATOMIC_SEQ_CST); looks++)
 		give_way(looks);
@@ -326,7 +328,7 @@ enum stage_end stage_gated(struct stage_job *job, struct stage_ring *ring, int s
 		copy_threads_close(slot);
 	else
 		end = give_up(&gated) ? STAGE_END_AGAIN : STAGE_END_LOST;
-	/* A piece whose confirmation failed was moved all the same, so the host says what is over. Release: for the next copy's helpers. */
+	/* A piece whose confirmation failed was moved all the same, so the host says what is over. Release: pairs with stage_job_confirmed() of the next copy's helpers. */
 	leave(&gated);
 	ring->pieces += (uint32_t)gated.submitted + 1;
 	__atomic_store_n(&ring->seen, ring->pieces, __ATOMIC_RELEASE);

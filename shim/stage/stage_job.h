@@ -67,7 +67,7 @@ static inline bool stage_job_has_failed(const struct stage_job *job)
 	return __atomic_load_n(&job->failed, __ATOMIC_RELAXED);
 }
 
-/* All units of the piece are copied. A unit that failed is counted, too; acquire: its failure is seen then. */
+/* All units of the piece are copied. A unit that failed is counted, too; acquire: pairs with stage_job_step(), so its failure is seen then. */
 static inline bool stage_job_is_finished(const struct stage_job *job, uint64_t piece)
 {
 	return __atomic_load_n(&job->finished[piece % job->ring].units, __ATOMIC_ACQUIRE) ==
@@ -83,6 +83,7 @@ static inline void stage_job_reset(struct stage_job *job, uint64_t piece)
 
 static inline uint32_t stage_job_confirmed(const struct stage_job *job)
 {
+	/* Acquire: pairs with the device's write (stage_ring.c), or with the caller's store in stage_ring_ask(). */
 	return __atomic_load_n(job->confirmed, __ATOMIC_ACQUIRE) - job->base;
 }
 

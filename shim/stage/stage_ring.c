@@ -124,7 +124,7 @@ static struct stage_ring *make(uint64_t context, bool to_device)
 	struct stage_ring *ring = NULL;
 	unsigned int i;
 
-	/* One at a time, so that a context gets one only; whoever comes meanwhile has none. */
+	/* One at a time, so that a context gets one only; whoever comes meanwhile has none. Acquire: pairs with the release below. */
 	if (__atomic_exchange_n(&making, 1, __ATOMIC_ACQUIRE))
 		return NULL;
 	for (i = 0; i < RINGS_MAX && !find(context, to_device) && !ring; i++) {
@@ -218,6 +218,7 @@ bool stage_ring_open_behind(struct stage_ring *ring)
 
 void stage_ring_open(struct stage_ring *ring)
 {
+	/* Release: pairs with the wait in the program's stream: what was put right before is there for what stands behind the gate. */
 	__atomic_store_n(&ring->words->gate, ring->copies, __ATOMIC_RELEASE);
 }
 

@@ -63,7 +63,7 @@ const uint32_t *stage_ring_confirmed(const struct stage_ring *ring);
 /* Learns of more where that takes asking, of those `submitted`. False: the context is broken. */
 bool stage_ring_ask(struct stage_ring *ring, const struct stage_job *job, uint32_t submitted);
 
-/* Has the program's stream come to the gate? */
+/* Has the program's stream come to the gate? Acquire, here and below: pairs with the device's write, behind a barrier (stage_ring.c). */
 static inline bool stage_ring_has_arrived(const struct stage_ring *ring)
 {
 	return __atomic_load_n(&ring->words->arrived, __ATOMIC_ACQUIRE) == ring->copies;
