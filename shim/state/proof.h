@@ -3,7 +3,7 @@
  * Proof: what the rewrites may rely on. A block of memory is given out again only when all work that was submitted before its free
  * is known complete, on the streams of all contexts; this header says what is unfinished, what is complete, and when neither can be known.
  *
- * Nothing is known for good (state_unproven()) once work may have been submitted that no number stands for: a call past the rooms, a
+ * Nothing is known for good (state_doubt()) once work may have been submitted that no number stands for: a call past the rooms, a
  * call whose stream could not be stored, a submission that failed half-way, an error that sticks to a context, a green context. For the
  * moment it is not known while a context ends (its streams count as complete a little early), and while anything captures every call
  * goes to the driver, so that its statuses stay.
@@ -68,9 +68,8 @@ bool state_context_lives(uint64_t id);
 void state_contexts_gone(bool (*lives)(uint64_t id));
 
 /*
- * A stream's handle for calls of this thread in its current context, whose id is given. NULL: it has none here (another thread's, another
- * context's, destroyed, unseen). Between begin and end no stream that was seen is destroyed, no context ends and no capture begins;
- * false: this thread is inside already, or something captures.
+ * For questions to the driver about streams of the current context. Between begin and end no stream that was seen is destroyed, no context ends
+ * and no capture begins; false: this thread is inside already, or something captures.
  */
 bool state_asking_begin(void);
 /*
@@ -79,6 +78,10 @@ bool state_asking_begin(void);
  */
 bool state_contexts_begin(void);
 void state_asking_end(void);
+/*
+ * A stream's handle for calls of this thread in its current context, whose id is given; between state_asking_begin() and _end() only. NULL: it has
+ * none here (another thread's, another context's, destroyed, unseen).
+ */
 CUstream state_handle(const struct state_stream *stream, uint64_t context);
 /* Newest number at this moment. */
 uint64_t state_newest(const struct state_stream *stream);
