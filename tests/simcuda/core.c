@@ -236,9 +236,9 @@ static int option_word(const char *name, const char *const *words, int unset)
 /* A name that is meant for us but that we do not know is most likely misspelt. */
 static void check_names(void)
 {
-	static const char *const names[] = {"DEVICES",  "MEMORY",    "TIME", "SEED",
-					    "DELAY_US", "COSTS",     "FAIL", "JOURNAL",
-					    "PAGEABLE", "DRAIN_LOCK"};
+	static const char *const names[] = {"DEVICES",  "MEMORY",     "TIME", "SEED",
+					    "DELAY_US", "COSTS",      "FAIL", "JOURNAL",
+					    "PAGEABLE", "DRAIN_LOCK", "SPACE"};
 
 	for (char **entry = environ; entry && *entry; entry++) {
 		const char *name = *entry + strlen("SIMCUDA_");
@@ -268,6 +268,8 @@ void sim_configure(void)
 	done = true;
 	check_names();
 	sim.device_count = option_number("SIMCUDA_DEVICES", 2, 0, SIM_DEVICE_LIMIT);
+	sim.device_space =
+		option_number("SIMCUDA_SPACE", SIM_DEVICE_SPACE, 1 << 20, SIM_DEVICE_SPACE);
 	sim.memory_total = option_number("SIMCUDA_MEMORY", 150119055360, 1 << 20, SIM_DEVICE_SPACE);
 	sim.seeded = getenv("SIMCUDA_SEED") && *getenv("SIMCUDA_SEED");
 	sim.seed = option_number("SIMCUDA_SEED", 0, 0, UINT64_MAX);

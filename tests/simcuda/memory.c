@@ -98,7 +98,7 @@ void sim_memory_remove(struct sim_allocation *allocation)
 static bool in_device_space(uint64_t address)
 {
 	for (int i = 0; i < sim.device_count; i++)
-		if (spaces[i].base && address - spaces[i].base < SIM_DEVICE_SPACE)
+		if (spaces[i].base && address - spaces[i].base < sim.device_space)
 			return true;
 	return false;
 }
@@ -145,14 +145,14 @@ void sim_memory_setup(int device)
 	void *map;
 
 	space->file = memfd_create("simcuda", MFD_CLOEXEC);
-	map = mmap(NULL, SIM_DEVICE_SPACE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+	map = mmap(NULL, sim.device_space, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
 		   -1, 0);
-	if (space->file < 0 || map == MAP_FAILED || ftruncate(space->file, SIM_DEVICE_SPACE)) {
+	if (space->file < 0 || map == MAP_FAILED || ftruncate(space->file, sim.device_space)) {
 		sim_complain("cannot reserve device memory", strerror(errno));
 		return;
 	}
 	space->base = (uintptr_t)map;
-	map = mmap(NULL, SIM_DEVICE_SPACE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
+	map = mmap(NULL, sim.device_space, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
 		   space->file, 0);
 	space->backing = map == MAP_FAILED ? NULL : map;
 	space->holes = malloc(sizeof(*space->holes));
@@ -162,7 +162,7 @@ void sim_memory_setup(int device)
 	}
 	space->hole_space = 1;
 	space->hole_count = 1;
-	space->holes[0] = (struct hole){.offset = 0, .size = SIM_DEVICE_SPACE};
+	space->holes[0] = (struct hole){.offset = 0, .size = sim.device_space};
 }
 
 static int hole_insert(struct space *space, unsigned index, struct hole hole)

@@ -31,7 +31,7 @@
 /* A pageable host-to-device "async" copy above this waits for its own stream (measured: 1 MiB no,
  * 16 MiB yes). */
 #define SIM_PAGEABLE_WAIT_BYTES ((size_t)8 << 20)
-#define SIM_DEVICE_SPACE        ((size_t)256 << 30) /* address range of one device */
+#define SIM_DEVICE_SPACE        ((size_t)256 << 30) /* address range of one device, at most */
 
 /* How a device says that it reaches pageable memory; its kernels do not. */
 enum sim_pageable { SIM_PAGEABLE_NONE, SIM_PAGEABLE_HMM, SIM_PAGEABLE_ATS };
@@ -512,7 +512,7 @@ struct sim {
 	bool initialized, ended;
 	unsigned char *fork_mark; /* one page, zero in a forked child */
 	int device_count;
-	size_t memory_total;
+	size_t memory_total, device_space;
 	bool virtual_time, seeded, lazy, launch_blocking;
 	bool drain_lock; /* nobody submits while a call drains a device */
 	unsigned drains; /* calls that do */
