@@ -33,14 +33,15 @@ static bool allocate(struct call *call, uint64_t context, CUresult *ret_result,
 		     CUdeviceptr *ret_address, size_t bytes)
 {
 	uint64_t size = pool_size(POOL_DEVICE, bytes);
+	struct rewrite_room room = {0};
 	CUdeviceptr address = 0;
 	CUresult result;
 
 	held_sweep();
 	call->entered = clock_ticks();
-	result = driver.cuMemAlloc_v2(&address, size);
-	if (result == CUDA_ERROR_OUT_OF_MEMORY && rewrite_make_room(call))
+	do
 		result = driver.cuMemAlloc_v2(&address, size);
+	while (result == CUDA_ERROR_OUT_OF_MEMORY && rewrite_make_room(call, &room));
 	call->left = clock_ticks();
 	if (result != CUDA_SUCCESS)
 		return false;

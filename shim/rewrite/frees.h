@@ -40,6 +40,15 @@ uint32_t held_give_back(enum pool_kind kind, uint64_t context, uint64_t keep);
 /* The same, as far as GIVE_BACK_NS goes. */
 uint32_t held_give_some_back(enum pool_kind kind, uint64_t context, uint64_t keep);
 
+/* Both kinds of device memory, all of it. */
+uint32_t held_give_all_back(uint64_t context);
+/*
+ * Calls `give`, with the context current, for each context of the device (-1: of any) that has had blocks and is still there; the sum of
+ * its answers. None of them ends meanwhile. `current`: the id of the current one, 0: none. Where nothing is proven any more (doubt) the current one alone.
+ */
+uint32_t held_give_back_everywhere(int device, uint64_t current,
+				   uint32_t (*give)(uint64_t context));
+
 /* frees_array.c: by the driver. */
 CUresult array_destroy(const struct pool_block *block);
 /* All of the context's work has just been waited for: what is held of its arrays goes, if nothing else is at work. Not for another context than the current. */

@@ -105,13 +105,16 @@ static void made(struct call *call, uint64_t handle, uint32_t flags,
 	held_more(context, 0);
 }
 
-/* Makes the call once more where that helps. */
+/* Makes the call again where that helps. */
 #define MAKE(call, ret_result, make)                                                               \
 	do {                                                                                       \
+		struct rewrite_room room_ = {0};                                                   \
+                                                                                                   \
 		(call)->entered = clock_ticks();                                                   \
-		*(ret_result) = (make);                                                            \
-		if (*(ret_result) == CUDA_ERROR_OUT_OF_MEMORY && rewrite_make_room(call))          \
+		do                                                                                 \
 			*(ret_result) = (make);                                                    \
+		while (*(ret_result) == CUDA_ERROR_OUT_OF_MEMORY &&                                \
+		       rewrite_make_room(call, &room_));                                           \
 		(call)->left = clock_ticks();                                                      \
 	} while (0)
 

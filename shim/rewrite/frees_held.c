@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Held: device memory that the pool holds, by context, and its way back to the driver (frees.h). Called by the other files of `frees`, and
- * by the wrappers of calls that found no memory.
+ * Held: device memory that the pool holds, by context, and its way back to the driver (frees.h). Called by the other files of `frees` and
+ * by room.c.
  *
  * A slot of the table belongs to one context: `id` is claimed by a compare and swap from 0, then `device` and `handle` are stored, the
  * latter last (release); who reads a handle sees the rest. `bytes` is only ever added to and taken from, by anyone. held_drop() gives the
@@ -17,9 +17,7 @@
 #include <unistd.h>
 
 #include "call.h"
-#include "catalogue/catalogue.h"
 #include "clock.h"
-#include "config.h"
 #include "driver/driver.h"
 #include "emit/emit.h"
 #include "pool/pool.h"
@@ -37,8 +35,6 @@
 #define SHARE 8
 /* Arrays are not used again: less of them. */
 #define ARRAY_SHARE 32
-/* How long others are waited for: they wait for the device, which may wait for this thread. A choice. */
-#define PATIENCE_NS UINT64_C(10000000000)
 
 static struct held {
 	uint64_t id;     /* 0: not in use */
@@ -48,9 +44,6 @@ static struct held {
 	uint32_t gone; /* found so; for good */
 } table[CONTEXTS];
 
-/* Threads that are giving blocks back; and when one had done so, clock ticks. */
-static uint32_t returning;
-static uint64_t returned;
 /* Threads that give back what is held of a context that is not their own: up while no context ends, by state_contexts_begin(). */
 static uint32_t visitors;
 
@@ -220,11 +213,10 @@ static uint32_t give_back(enum pool_kind kind, uint64_t context, uint64_t keep, 
 	uint32_t count = 0;
 	bool relaxed;
 
-	/* Before the blocks are out of the pool: wait_for_others(). */
-	__atomic_add_fetch(&returning, 1, __ATOMIC_SEQ_CST);
+	room_giving_begin();
 	list = pool_give_some_back(kind, context, keep, most);
 	if (!list) {
-		__atomic_sub_fetch(&returning, 1, __ATOMIC_SEQ_CST);
+		room_giving_end(false);
 		return 0;
 	}
 	/* A capture elsewhere, should one have begun, is not to notice. */
@@ -242,8 +234,7 @@ static uint32_t give_back(enum pool_kind kind, uint64_t context, uint64_t keep, 
 	}
 	if (relaxed)
 		driver.cuThreadExchangeStreamCaptureMode(&mode);
-	__atomic_store_n(&returned, clock_ticks(), __ATOMIC_SEQ_CST);
-	__atomic_sub_fetch(&returning, 1, __ATOMIC_SEQ_CST);
+	room_giving_end(true);
 	pool_spare(list);
 	return count;
 }
@@ -265,31 +256,13 @@ uint32_t held_give_some_back(enum pool_kind kind, uint64_t context, uint64_t kee
 	return freed;
 }
 
-/*
- * What other threads are giving back was free for the program when its own frees returned: it must not be told that there is no memory
- * meanwhile. True: some came back since the call began.
- */
-static bool wait_for_others(const struct call *call)
-{
-	const struct timespec pause = {.tv_nsec = 50000};
-	uint64_t begun = clock_ticks();
-	int saved = errno;
-
-	/* By the kernel: in nanosleep() a thread can be cancelled. */
-	while (__atomic_load_n(&returning, __ATOMIC_SEQ_CST) &&
-	       clock_duration_ns(begun, clock_ticks()) < PATIENCE_NS)
-		syscall(SYS_nanosleep, &pause, NULL);
-	errno = saved;
-	return __atomic_load_n(&returned, __ATOMIC_SEQ_CST) >= call->entered;
-}
-
-static uint32_t give_all_back(uint64_t context)
+uint32_t held_give_all_back(uint64_t context)
 {
 	return held_give_back(POOL_DEVICE, context, 0) + held_give_back(POOL_ARRAY, context, 0);
 }
 
-/* The same of a context that is not current. */
-static uint32_t give_back_elsewhere(const struct held *held)
+/* In a context that is not current. */
+static uint32_t give_back_elsewhere(const struct held *held, uint32_t (*give)(uint64_t context))
 {
 	uint64_t id = LOAD(&held->id);
 	CUcontext popped;
@@ -307,7 +280,7 @@ static uint32_t give_back_elsewhere(const struct held *held)
 	if (!pushed)
 		return 0;
 	/* Whoever ends it waits for us: its addresses would be another's before they are freed here. */
-	freed = give_all_back(id);
+	freed = give(id);
 	driver.cuCtxPopCurrent_v2(&popped);
 	__atomic_sub_fetch(&visitors, 1, __ATOMIC_SEQ_CST);
 	return freed;
@@ -322,79 +295,26 @@ void held_wait_for_visitors(void)
 	errno = saved;
 }
 
-/* Which device has no memory for the call: its stream's, or the current one's. */
-static bool device_of(const struct call *call, CUdevice *ret_device)
+uint32_t held_give_back_everywhere(int device, uint64_t current, uint32_t (*give)(uint64_t context))
 {
-	*ret_device = state_context_device(call->context);
-	return *ret_device >= 0 ||
-	       (driver.cuCtxGetDevice && driver.cuCtxGetDevice(ret_device) == CUDA_SUCCESS);
-}
-
-/* Of all devices and contexts. */
-static uint64_t all_held(void)
-{
-	struct pool_bytes device, arrays;
-
-	pool_bytes(POOL_DEVICE, &device);
-	pool_bytes(POOL_ARRAY, &arrays);
-	return device.held + arrays.held;
-}
-
-/* More than there is, even with all that is held: nothing is given back for it. */
-static bool is_hopeless(const struct call *call)
-{
-	size_t free_bytes = 0, total = 0;
-
-	return call->bytes && driver.cuMemGetInfo_v2 &&
-	       driver.cuMemGetInfo_v2(&free_bytes, &total) == CUDA_SUCCESS &&
-	       call->bytes > free_bytes + all_held();
-}
-
-bool rewrite_make_room(struct call *call)
-{
-	enum catalogue_kind kind = catalogue_rows[call->function].kind;
-	/* A stream's context need not be current. Without ids none but the call's own can be told. */
-	uint64_t current =
-		driver.cuCtxGetId ? state_current_context() : state_context_id(call->context);
 	uint32_t freed = 0;
-	bool everywhere, found;
-	CUdevice device = -1;
 
-	if (!(config.fix & CONFIG_FIX_FREES))
-		return false;
-	/* These say themselves which device they are about. */
-	everywhere = kind == CATALOGUE_KIND_CONTEXT || kind == CATALOGUE_KIND_VMM;
-	if (!everywhere && !device_of(call, &device))
-		return false;
-	if (is_hopeless(call) || !all_held())
-		return wait_for_others(call);
-	if (current && !settle_work(current)) {
-		emit_note(NOTE_REWRITE, "held memory stays, since work does not end");
-		return wait_for_others(call);
-	}
 	for (unsigned int i = 0; i < CONTEXTS; i++) {
 		struct held *held = &table[i];
 
-		if (!LOAD(&held->bytes))
+		if (!LOAD(&held->id))
 			continue;
 		/* Acquire: pairs with the store in find_or_claim(). */
-		if (!everywhere &&
-		    (!__atomic_load_n(&held->handle, __ATOMIC_ACQUIRE) || held->device != device))
+		if (device >= 0 && (!__atomic_load_n(&held->handle, __ATOMIC_ACQUIRE) ||
+				    held->device != device || !LOAD(&held->bytes)))
 			continue;
-		freed += LOAD(&held->id) == current ? give_all_back(current)
-						    : give_back_elsewhere(held);
+		freed += LOAD(&held->id) == current ? give(current)
+						    : give_back_elsewhere(held, give);
 	}
 	/* Of more contexts than the table has room for, this one at least. */
 	if (current && !find(current))
-		freed += give_all_back(current);
-	found = wait_for_others(call);
-	if (freed) {
-		COUNT_FREES(purges, 1);
-		counts_bytes();
-		events_real_free(call, CONFIG_FIX_FREES, "the driver had no memory", freed,
-				 call->bytes);
-	}
-	return freed || found;
+		freed += give(current);
+	return freed;
 }
 
 void held_drop(bool (*lives)(uint64_t context))

@@ -5,6 +5,7 @@
 #ifndef SLIPSTREAM_REWRITE_INTERNAL_H
 #define SLIPSTREAM_REWRITE_INTERNAL_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "config.h"
@@ -34,6 +35,10 @@ enum pool_state pointer_find(uint64_t address, struct pool_block *ret_block);
  */
 #define GIVE_BACK_NS   UINT64_C(1000000)
 #define GIVE_BACK_ONCE 4 /* blocks between two looks at the clock */
+
+/* room.c: around taking blocks out of the pool and giving them to the driver; `some`: it has them. */
+void room_giving_begin(void);
+void room_giving_end(bool some);
 
 /* counts.c: what the report tells; adds are relaxed and never lost. Before counts_start() they go nowhere. */
 void counts_start(void);

@@ -59,9 +59,16 @@ static CUresult driver_alloc(void **ret_address, size_t bytes, uint32_t flags)
 /* Frees a list that the pool gave; how many. Drains the device: only where that has been waited for, or this call drains it anyway. */
 static uint32_t free_list(struct pool_block *list)
 {
+	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
 	const struct pool_block *block;
 	uint32_t count = 0;
+	bool relaxed;
 
+	if (!list)
+		return 0;
+	/* A capture elsewhere, should one have begun, is not to notice. */
+	relaxed = driver.cuThreadExchangeStreamCaptureMode &&
+		  driver.cuThreadExchangeStreamCaptureMode(&mode) == CUDA_SUCCESS;
 	for (block = list; block; block = block->next) {
 		count++;
 		COUNT(real_frees, 1);
@@ -72,8 +79,20 @@ static uint32_t free_list(struct pool_block *list)
 		    CUDA_SUCCESS)
 			emit_note(NOTE_REWRITE, "the driver did not take a block back");
 	}
+	if (relaxed)
+		driver.cuThreadExchangeStreamCaptureMode(&mode);
 	pool_spare(list);
 	return count;
+}
+
+uint32_t pinned_give_all_back(uint64_t context)
+{
+	uint32_t freed;
+
+	room_giving_begin();
+	freed = free_list(pool_give_back(POOL_PINNED, context, 0, true));
+	room_giving_end(freed);
+	return freed;
 }
 
 /* Frees what is held of the context until at most `keep` bytes are held at all, or GIVE_BACK_NS are over. */
@@ -83,7 +102,9 @@ static uint32_t give_some_back(uint64_t context, uint64_t keep)
 	uint32_t freed = 0, now;
 
 	do {
+		room_giving_begin();
 		now = free_list(pool_give_some_back(POOL_PINNED, context, keep, GIVE_BACK_ONCE));
+		room_giving_end(now);
 		freed += now;
 	} while (now && clock_now_ns() < end);
 	return freed;
@@ -94,10 +115,8 @@ static bool allocate(struct call *call, uint64_t context, CUresult *ret_result, 
 		     size_t bytes, uint32_t flags)
 {
 	uint64_t size = pool_size(POOL_PINNED, bytes);
-	struct pool_block *list;
-	struct pool_bytes held;
+	struct rewrite_room room = {0};
 	void *address = NULL;
-	uint32_t freed = 0;
 	CUresult result;
 
 	/* So that the end of the context is noticed, of others too, whose blocks count as held. */
@@ -105,22 +124,10 @@ static bool allocate(struct call *call, uint64_t context, CUresult *ret_result, 
 		held_more(context, 0);
 	(void)held_sweep();
 	call->entered = clock_ticks();
-	result = driver_alloc(&address, size, flags);
-	if (result == CUDA_ERROR_OUT_OF_MEMORY) {
-		pool_bytes(POOL_PINNED, &held);
-		if (held.held && !settle_work(context)) {
-			emit_note(NOTE_REWRITE, "held memory stays, since work does not end");
-			return false;
-		}
-		list = pool_give_back(POOL_PINNED, context, 0, true);
-		if (!list)
-			return false;
-		COUNT(purges, 1);
-		freed = free_list(list);
+	do
 		result = driver_alloc(&address, size, flags);
-	}
+	while (result == CUDA_ERROR_OUT_OF_MEMORY && rewrite_make_room(call, &room));
 	call->left = clock_ticks();
-	events_real_free(call, CONFIG_FIX_PINNED, "the driver had no memory", freed, bytes);
 	if (result != CUDA_SUCCESS)
 		return false;
 	if (!pool_add(context, flags, bytes, size, (uintptr_t)address))

@@ -31,6 +31,9 @@ static inline uint32_t pinned_node(void)
 /* Contexts ended: what the pool has of them is gone, of every kind. */
 void pinned_drop(bool (*lives)(uint64_t context));
 
+/* As held_give_all_back(), of pinned memory. */
+uint32_t pinned_give_all_back(uint64_t context);
+
 /* The block that this address lies in is about to get attributes of its own: its free goes the long way. 0, UINT64_MAX: none. */
 void pinned_special(uint64_t address);
 

@@ -87,10 +87,15 @@ bool rewrite_memory_info(struct call *call, CUresult *ret_result, size_t *ret_fr
 /* Not a hook. The call has waited for its context (cuCtxSynchronize): held blocks that are old may go in it. */
 void rewrite_context_synchronized(struct call *call);
 /*
- * Not a hook. The driver had no memory for this call, and the catalogue says that it had no effect (`retry`). True: held blocks of its
- * device were given back, so that it may be made once more.
+ * Not a hook. The driver had no memory for this call, and the catalogue says that it had no effect (`retry`). True: held blocks went
+ * back, or other threads' did, so that it may be made once more. To be asked again if that finds no memory either, since other threads take some,
+ * too. `room`: all zero before the first time; call->entered is from before the driver's first answer.
  */
-bool rewrite_make_room(struct call *call);
+struct rewrite_room {
+	uint64_t since;
+	uint32_t times;
+};
+bool rewrite_make_room(struct call *call, struct rewrite_room *room);
 
 /* Never makes the result: SYNC_MEMOPS is about to be set on the range with this address, 0: the context; UINT64_MAX: something else is. */
 bool rewrite_sync_memops(struct call *call, CUresult *ret_result, uint64_t address);

@@ -9,9 +9,11 @@
  *			leaves it up: then the rewrites stay off
  *	endings		up before a context's streams are forgotten, down when the driver has ended it; sequentially consistent with
  *			the numbers, see state_is_complete()
+ *	ended		before `endings` goes down; read by anyone. Of two at once either time will do
  */
 #include "state/proof.h"
 
+#include "clock.h"
 #include "config.h"
 #include "emit/emit.h"
 #include "state/internal.h"
@@ -20,6 +22,7 @@
 /* Lines of their own: every rewrite reads them, and hardly anybody writes. */
 static const char *doubt __attribute__((aligned(64)));
 static uint32_t captures __attribute__((aligned(64))), endings;
+static uint64_t ended;
 
 void state_doubt(const char *why)
 {
@@ -180,10 +183,17 @@ void proof_context_ending(struct call *call)
 	call->flags |= CALL_CONTEXT_ENDING;
 }
 
+/* The time first: who finds none ending finds the time of the last end. */
+static void ending_over(void)
+{
+	__atomic_store_n(&ended, clock_ticks(), __ATOMIC_SEQ_CST);
+	__atomic_sub_fetch(&endings, 1, __ATOMIC_SEQ_CST);
+}
+
 void proof_context_stays(struct call *call)
 {
 	call->flags &= (uint16_t)~CALL_CONTEXT_ENDING;
-	__atomic_sub_fetch(&endings, 1, __ATOMIC_SEQ_CST);
+	ending_over();
 }
 
 void proof_context_ended(struct call *call, CUresult result)
@@ -191,7 +201,17 @@ void proof_context_ended(struct call *call, CUresult result)
 	/* Its streams were forgotten, but it may still be there. */
 	if (result != CUDA_SUCCESS)
 		state_doubt("off: a context did not end");
-	__atomic_sub_fetch(&endings, 1, __ATOMIC_SEQ_CST);
+	ending_over();
+}
+
+bool state_context_is_ending(void)
+{
+	return __atomic_load_n(&endings, __ATOMIC_SEQ_CST) != 0;
+}
+
+uint64_t state_context_ended(void)
+{
+	return __atomic_load_n(&ended, __ATOMIC_SEQ_CST);
 }
 
 void state_failed(CUresult result)

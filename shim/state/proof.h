@@ -64,6 +64,10 @@ void state_observed(const struct state_mark *mark);
 /* Is there a context of this id? */
 bool state_context_lives(uint64_t id);
 
+/* Is a context ending, or may one be? And when one had ended, or stayed, the last time: clock ticks; 0: never. */
+bool state_context_is_ending(void);
+uint64_t state_context_ended(void);
+
 /* These have ended without a call that told of it, and their work with them. */
 void state_contexts_gone(bool (*lives)(uint64_t id));
 

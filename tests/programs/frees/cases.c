@@ -670,6 +670,103 @@ static void *end_contexts(void *data)
 	return NULL;
 }
 
+#define ENDS_TIGHT 400
+
+/* Little memory: what is held in the contexts of others, which end at any time, is what this thread wants. */
+static void *end_tight(void *data)
+{
+	unsigned int seed = *(unsigned int *)data;
+	CUdeviceptr block;
+	CUcontext own;
+
+	for (int i = 0; i < ENDS_TIGHT; i++) {
+		OK(cuCtxCreate_v2(&own, 0, 0));
+		for (int j = 0; j < 4; j++) {
+			OK(cuMemAlloc(&block, (6 + j) << 15));
+			OK(cuMemFree(block));
+		}
+		usleep(rand_r(&seed) % 200);
+		OK(cuMemAlloc(&block, 9 << 18));
+		usleep(rand_r(&seed) % 200);
+		OK(cuMemFree(block));
+		OK(cuCtxDestroy(own));
+	}
+	return NULL;
+}
+
+/* Run with memory for what three threads have at once, and little more: none of them is told that there is none. */
+static void ends_tight(void)
+{
+	static unsigned int seeds[3] = {1, 2, 3};
+	pthread_t threads[3];
+
+	for (int i = 0; i < 3; i++)
+		pthread_create(&threads[i], NULL, end_tight, &seeds[i]);
+	for (int i = 0; i < 3; i++)
+		pthread_join(threads[i], NULL);
+}
+
+static void sleep_long(void *data)
+{
+	usleep(200000);
+}
+
+static void wait_for_flag(void *data)
+{
+	while (!__atomic_load_n(flag, __ATOMIC_RELAXED))
+		usleep(1000);
+}
+
+/* Ends a context while it works; what it has held goes with it, but not at once. */
+static void *end_busy(void *work)
+{
+	CUdeviceptr block;
+	CUstream stream;
+	CUcontext own;
+
+	OK(cuCtxCreate_v2(&own, 0, 0));
+	OK(cuMemAlloc(&block, 1 << 20));
+	OK(cuMemFree(block));
+	stream = new_stream(CU_STREAM_NON_BLOCKING);
+	OK(cuLaunchHostFunc(stream, *(CUhostFn *)work, NULL));
+	pthread_barrier_wait(&barrier);
+	OK(cuCtxDestroy(own));
+	return NULL;
+}
+
+/* Memory is wanted, and is there once the context of another thread has ended. */
+static CUresult allocate_while_ending(CUhostFn work)
+{
+	CUdeviceptr blocks[64], at;
+	pthread_t thread;
+	CUresult result;
+	int count;
+
+	for (count = 0; count < 64; count++)
+		if (cuMemAlloc(&blocks[count], 1 << 20) != CUDA_SUCCESS)
+			break;
+	OK(cuMemFree(blocks[--count]));
+	pthread_barrier_init(&barrier, NULL, 2);
+	pthread_create(&thread, NULL, end_busy, &work);
+	pthread_barrier_wait(&barrier);
+	usleep(50000);
+	result = cuMemAlloc(&at, 1 << 20);
+	*flag = 1;
+	pthread_join(thread, NULL);
+	return result;
+}
+
+static void ends_slowly(void)
+{
+	EXPECT(allocate_while_ending(sleep_long) == CUDA_SUCCESS);
+}
+
+/* Its work waits for the thread that finds no memory: refused after a while, but no hang. */
+static void ends_later(void)
+{
+	EXPECT(allocate_while_ending(wait_for_flag) == CUDA_ERROR_OUT_OF_MEMORY);
+}
+
 /* While contexts of other threads end: they are not asked for any more (run.py looks for that). */
 static void ended_meanwhile(void)
 {
@@ -1401,6 +1498,9 @@ static const struct {
 	{"attributes", attributes},
 	{"info", info},
 	{"ended-meanwhile", ended_meanwhile},
+	{"ends-tight", ends_tight},
+	{"ends-slowly", ends_slowly},
+	{"ends-later", ends_later},
 	{"exported", exported},
 	{"sync-memops", sync_memops},
 	{"sync-memops-context", sync_memops_context},

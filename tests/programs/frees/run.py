@@ -177,7 +177,16 @@ def cases(options):
         _, total, _ = run(options, [options.cases, "strict"], fix="pinned")
         expect(not total, f"counts {dict(total)}")
 
+    def ends_tight():
+        """What threads hold in contexts that end meanwhile is there for the others all the same."""
+        for _ in range(5):
+            _, total, _ = run(options, [options.cases, "ends-tight"], SIMCUDA_MEMORY=str(7 << 20))
+            expect(total["purges"] >= 1, f"counts {dict(total)}")
+        for name in ("ends-slowly", "ends-later"):
+            run(options, [options.cases, name], SIMCUDA_MEMORY=str(32 << 20))
+
     yield "strict", strict
+    yield "ends-tight", ends_tight
     yield "limit", limit
     yield "array-limit", array_limit
     yield "asked-of-contexts", asked

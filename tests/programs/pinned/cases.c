@@ -790,6 +790,37 @@ static void purge(void)
 	memset(larger, 5, 10 * BYTES);
 }
 
+/* What another context holds is memory of the same machine. */
+static void purge_contexts(void)
+{
+	unsigned char *block = allocate(1), *other;
+	CUcontext second;
+	void *larger;
+
+	OK(cuMemFreeHost(block));
+	OK(cuCtxCreate_v2(&second, 0, 0));
+	OK(cuMemHostAlloc((void **)&other, BYTES, 0));
+	OK(cuMemFreeHost(other));
+	OK(cuCtxSetCurrent(context));
+	OK(cuMemHostAlloc(&larger, 10 * BYTES, 0));
+	OK(cuCtxSetCurrent(second));
+	OK(cuMemHostRegister(malloc(BYTES), BYTES, 0)); /* the context is as it was */
+	OK(cuCtxDestroy(second));
+}
+
+/* Whatever the driver wants memory for: it has that of the pool. The calls' one and only failures are in run.py. */
+static void purge_others(void)
+{
+	unsigned char *block = allocate(1);
+	CUdeviceptr device;
+
+	OK(cuMemFreeHost(block));
+	OK(cuMemAlloc(&device, BYTES));
+	block = allocate(1);
+	OK(cuMemFreeHost(block));
+	OK(cuMemHostRegister(malloc(BYTES), BYTES, 0));
+}
+
 /* Blocks beyond the limit go back to the driver; their number is an argument. */
 static void limit(int count)
 {
@@ -1173,6 +1204,8 @@ static const struct {
 	{"kept-elsewhere", kept_elsewhere},
 	{"kept-by-the-dead", kept_by_the_dead},
 	{"purge-elsewhere", purge_elsewhere},
+	{"purge-contexts", purge_contexts},
+	{"purge-others", purge_others},
 	{"reset-elsewhere", reset_elsewhere},
 	{"launched-elsewhere", launched_elsewhere},
 	{"freed-elsewhere", freed_elsewhere},

@@ -48,14 +48,14 @@ def counts(folder):
     return collections.Counter({field: value % 2**64 for field, value in total.items()}), reasons
 
 
-def run(options, command, fix=True, **variables):
-    """stdout, counts, reasons."""
+def run(options, command, fix="pinned", **variables):
+    """stdout, counts, reasons. `fix` None: without the library."""
     with tempfile.TemporaryDirectory() as folder:
         environment = {name: value for name, value in os.environ.items()
                        if not name.startswith(("SLIPSTREAM_", "SIMCUDA_", "CUDA_"))}
         environment.update(LD_LIBRARY_PATH=options.simcuda, SIMCUDA_COSTS="none", **variables)
         if fix:
-            environment.update(LD_PRELOAD=options.shim, SLIPSTREAM_MODE="fix", SLIPSTREAM_FIX="pinned", SLIPSTREAM_OUT=folder)
+            environment.update(LD_PRELOAD=options.shim, SLIPSTREAM_MODE="fix", SLIPSTREAM_FIX=fix, SLIPSTREAM_OUT=folder)
         try:
             done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=LIMIT_S, check=False)
         except subprocess.TimeoutExpired:
@@ -198,6 +198,23 @@ def faults(options):
         expect(total["purges"] == 1 and total["real_frees"] == 2, f"counts {dict(total)}")
     yield "purge-elsewhere", elsewhere
 
+    def contexts():
+        _, total, _ = run(options, [options.cases, "purge-contexts"], SIMCUDA_FAIL="cuMemHostAlloc:3:2")
+        expect(total["purges"] == 1 and total["real_frees"] == 2 and not total["held_bytes"], f"counts {dict(total)}")
+    yield "purge-contexts", contexts
+
+    def others():
+        """Calls for other memory get that of the pool, too: without the library they fail."""
+        for function, number, fix in (("cuMemAlloc_v2", 2, "pinned"), ("cuMemAlloc_v2", 2, "pinned,frees"), ("cuMemHostRegister_v2", 1, "pinned")):
+            _, total, _ = run(options, [options.cases, "purge-others"], fix, SIMCUDA_FAIL=f"{function}:{number}:2")
+            expect(total["purges"] == 1 and total["real_frees"] == 1, f"{function} with {fix}: counts {dict(total)}")
+            try:
+                run(options, [options.cases, "purge-others"], None, SIMCUDA_FAIL=f"{function}:{number}:2")
+            except Broken:
+                continue
+            raise Broken(f"{function}: another call failed than was meant")
+    yield "purge-others", others
+
 
 def random(options):
     total = collections.Counter()
@@ -208,8 +225,8 @@ def random(options):
                 variables = {"SIMCUDA_SEED": str(seed)}
                 if threads == 1:
                     variables["SIMCUDA_TIME"] = "virtual"
-                raw, _, _ = run(options, command, False, **variables)
-                fixed, found, reasons = run(options, command, True, **variables)
+                raw, _, _ = run(options, command, None, **variables)
+                fixed, found, reasons = run(options, command, "pinned", **variables)
                 differ = [pair for pair in zip(raw.splitlines(), fixed.splitlines()) if pair[0] != pair[1]]
                 expect(raw == fixed, f"prints differently: {differ[:3]}")
                 expect(not [reason for reason in reasons if reason.startswith("off")], f"off: {dict(reasons)}")
