@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The same call over and over, for a tool that counts instructions: `calls KIND COUNT`, started by calls.py without the shim and with it in each mode.
+ * Only what runs inside calls_measured() is to be counted. KIND:
+ *	h2d_sync, d2h_sync, h2d_async, d2h_async	copies of 4 KiB of ordinary memory, on the legacy stream or on a blocking one
+ *	launch						of a kernel, on a blocking stream
+ *	pair						pinned memory of 4 KiB allocated and freed
+ *	free_idle, free_busy				frees of pinned memory of 4 KiB; busy: beside a kernel on another stream
+ *	free_device_busy				the same of device memory
+ * Prints ns a call. One thread.
+ */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../tools/kernels/kernels.h"
+#include "figures.h"
+#include "gpu.h"
+
+#define BYTES      4096
+#define COUNT_MOST 4096
+#define BUSY_NS    UINT64_C(500000000)
+#define FEW_NS     1000
+
+static CUstream stream, elsewhere;
+static CUdeviceptr device, device_blocks[COUNT_MOST];
+static void *memory, *blocks[COUNT_MOST];
+static CUfunction spin;
+
+static void check(CUresult result, const char *what)
+{
+	if (result == CUDA_SUCCESS)
+		return;
+	fprintf(stderr, "calls: %s: %d\n", what, (int)result);
+	exit(1);
+}
+
+static CUresult launch(CUstream on, uint64_t ns)
+{
+	void *parameters[] = {&ns};
+
+	return gpu.cuLaunchKernel(spin, 1, 1, 1, 1, 1, 1, 0, on, parameters, NULL);
+}
+
+static CUresult h2d_sync(unsigned int at)
+{
+	return gpu.cuMemcpyHtoD(device, memory, BYTES);
+}
+
+static CUresult d2h_sync(unsigned int at)
+{
+	return gpu.cuMemcpyDtoH(memory, device, BYTES);
+}
+
+static CUresult h2d_async(unsigned int at)
+{
+	return gpu.cuMemcpyHtoDAsync(device, memory, BYTES, stream);
+}
+
+static CUresult d2h_async(unsigned int at)
+{
+	return gpu.cuMemcpyDtoHAsync(memory, device, BYTES, stream);
+}
+
+static CUresult launch_few(unsigned int at)
+{
+	return launch(stream, FEW_NS);
+}
+
+static CUresult pair(unsigned int at)
+{
+	CUresult result = gpu.cuMemHostAlloc(&blocks[0], BYTES, 0);
+
+	return result ? result : gpu.cuMemFreeHost(blocks[0]);
+}
+
+static CUresult free_host(unsigned int at)
+{
+	return gpu.cuMemFreeHost(blocks[at]);
+}
+
+static CUresult free_device(unsigned int at)
+{
+	return gpu.cuMemFree(device_blocks[at]);
+}
+
+static void make_host(unsigned int count)
+{
+	for (unsigned int i = 0; i < count; i++)
+		check(gpu.cuMemHostAlloc(&blocks[i], BYTES, 0), "cuMemHostAlloc");
+}
+
+static void make_device(unsigned int count)
+{
+	for (unsigned int i = 0; i < count; i++)
+		check(gpu.cuMemAlloc(&device_blocks[i], BYTES), "cuMemAlloc");
+}
+
+static const struct kind {
+	const char *name;
+	CUresult (*call)(unsigned int at);
+	void (*prepare)(unsigned int count);
+	bool busy;
+} kinds[] = {
+	{"h2d_sync", h2d_sync, NULL, false},
+	{"d2h_sync", d2h_sync, NULL, false},
+	{"h2d_async", h2d_async, NULL, false},
+	{"d2h_async", d2h_async, NULL, false},
+	{"launch", launch_few, NULL, false},
+	{"pair", pair, NULL, false},
+	{"free_idle", free_host, make_host, false},
+	{"free_busy", free_host, make_host, true},
+	{"free_device_busy", free_device, make_device, true},
+};
+
+/* Known to the counting tool by its name, so nothing of it may be elsewhere. */
+__attribute__((noinline, noclone)) CUresult calls_measured(CUresult (*call)(unsigned int at),
+							   unsigned int count);
+
+CUresult calls_measured(CUresult (*call)(unsigned int at), unsigned int count)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	for (unsigned int i = 0; i < count && !result; i++)
+		result = call(i);
+	return result;
+}
+
+static void prepare(void)
+{
+	CUcontext context;
+	CUmodule module;
+
+	check(gpu.cuInit(0), "cuInit");
+	check(gpu.cuDevicePrimaryCtxRetain(&context, 0), "cuDevicePrimaryCtxRetain");
+	check(gpu.cuCtxSetCurrent(context), "cuCtxSetCurrent");
+	check(gpu.cuModuleLoadData(&module, KERNELS_SPIN), "cuModuleLoadData");
+	check(gpu.cuModuleGetFunction(&spin, module, "spin"), "cuModuleGetFunction");
+	check(gpu.cuStreamCreate(&stream, 0), "cuStreamCreate");
+	check(gpu.cuStreamCreate(&elsewhere, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
+	check(gpu.cuMemAlloc(&device, BYTES), "cuMemAlloc");
+	memory = calloc(1, BYTES);
+	if (!memory)
+		exit(1);
+	memset(memory, 1, BYTES);
+	check(launch(stream, FEW_NS), "cuLaunchKernel");
+	check(launch(elsewhere, FEW_NS), "cuLaunchKernel");
+	check(gpu.context_synchronize(), "cuCtxSynchronize");
+}
+
+int main(int argc, char **argv)
+{
+	unsigned int count = argc == 3 ? (unsigned int)strtoul(argv[2], NULL, 0) : 0;
+	const struct kind *kind = NULL;
+	uint64_t begin;
+
+	for (size_t i = 0; argc == 3 && i < sizeof(kinds) / sizeof(kinds[0]); i++)
+		if (!strcmp(kinds[i].name, argv[1]))
+			kind = &kinds[i];
+	if (!kind || !count || count > COUNT_MOST) {
+		fprintf(stderr, "usage: calls KIND COUNT (at most %d)\n", COUNT_MOST);
+		return 2;
+	}
+	if (gpu_open(NULL))
+		return 77;
+	prepare();
+	/* The first time warms up; what it freed is there for the second one. */
+	for (int time = 0; time < 2; time++) {
+		if (kind->prepare)
+			kind->prepare(count);
+		check(gpu.context_synchronize(), "cuCtxSynchronize");
+		if (!time) {
+			for (unsigned int i = 0; i < count; i++)
+				check(kind->call(i), kind->name);
+			check(gpu.context_synchronize(), "cuCtxSynchronize");
+		}
+	}
+	if (kind->busy)
+		check(launch(elsewhere, BUSY_NS), "cuLaunchKernel");
+	begin = figures_now();
+	check(calls_measured(kind->call, count), kind->name);
+	printf("%.1f\n", (double)(figures_now() - begin) / count);
+	return 0;
+}

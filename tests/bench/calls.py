@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Instructions of a call, without the shim and in each mode, and the functions that they are in: what a machine without a GPU can tell of the cost.
+
+    calls.py --build BUILD --driver FOLDER [--kinds KIND,...] [--count N] [--most N] [--relax WORDS] [--json FILE]
+
+By valgrind's callgrind, on the simulated driver: instructions a call by library, and of the shim the most expensive functions by themselves. ns a
+call are of a run without callgrind. The driver's part is the simulated one's, and says nothing of a real one; the shim's is what it is anywhere, but for what
+its caches cost. Kinds: calls.c.
+"""
+import argparse
+import collections
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+MODES = ("raw", "observe", "fix")
+KINDS = "h2d_sync,d2h_sync,h2d_async,d2h_async,launch,pair,free_idle,free_busy,free_device_busy"
+LINE = re.compile(r"^\s*([\d,]+) \(\s*[\d.]+%\)\s+(.*?)(?: \[([^\]]*)\])?$")
+
+
+def environment_of(options, mode, folder):
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("SLIPSTREAM_") and name != "LD_PRELOAD"}
+    environment.update(LD_LIBRARY_PATH=options.driver, SIMCUDA_COSTS="none", SIMCUDA_DEVICES="1", SIMCUDA_SPACE=str(4 << 30), SIMCUDA_MEMORY=str(1 << 30))
+    if mode != "raw":
+        environment.update(LD_PRELOAD=os.path.join(options.build, "shim/libslipstream.so"), SLIPSTREAM_MODE=mode, SLIPSTREAM_OUT=folder,
+                           SLIPSTREAM_RELAX=options.relax)
+    return environment
+
+
+def run(command, environment):
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    if done.returncode:
+        sys.exit(f"{command}: status {done.returncode}: {done.stderr.strip()}")
+    return done.stdout
+
+
+def count(options, kind, mode):
+    """ns a call; instructions a call by library; and by function of the shim."""
+    program = [os.path.join(options.build, "tests/bench/calls"), kind, str(options.count)]
+    libraries, functions = collections.Counter(), collections.Counter()
+    with tempfile.TemporaryDirectory() as folder:
+        environment, out = environment_of(options, mode, folder), os.path.join(folder, "callgrind.out")
+        ns = float(run(program, environment))
+        run(["valgrind", "--tool=callgrind", "--toggle-collect=calls_measured", "--callgrind-out-file=" + out, *program], environment)
+        for line in run(["callgrind_annotate", "--auto=no", "--threshold=100", out], os.environ).splitlines():
+            found = LINE.match(line)
+            if not found or found[2].startswith("PROGRAM TOTALS"):
+                continue
+            instructions, library = int(found[1].replace(",", "")) / options.count, os.path.basename(found[3] or "")
+            library = "the shim" if library == "libslipstream.so" else "driver" if library.startswith("libcuda") else "others"
+            libraries[library] += instructions
+            if library == "the shim":
+                functions[": ".join(part.rsplit("/", 1)[-1] for part in found[2].rsplit(":", 1))] += instructions
+    return ns, libraries, functions
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", required=True, type=os.path.abspath)
+    parser.add_argument("--driver", required=True, type=os.path.abspath, help="folder of the driver to use (the simulated one)")
+    parser.add_argument("--kinds", default=KINDS)
+    parser.add_argument("--count", type=int, default=1000)
+    parser.add_argument("--most", type=int, default=12, help="functions to print")
+    parser.add_argument("--relax", default="free")
+    parser.add_argument("--json", metavar="FILE")
+    options = parser.parse_args()
+    if not shutil.which("valgrind"):
+        print("no valgrind here")
+        sys.exit(77)
+    every = []
+    for kind in options.kinds.split(","):
+        print(f"{kind}: a call\nmode        ns   instructions: the shim   others   driver")
+        for mode in MODES:
+            ns, libraries, functions = count(options, kind, mode)
+            print(f"{mode:8} {ns:7.0f} {libraries['the shim']:23.0f} {libraries['others']:8.0f} {libraries['driver']:8.0f}", flush=True)
+            every.append({"kind": kind, "mode": mode, "ns": ns, "instructions": libraries, "functions": functions})
+            for name, instructions in functions.most_common(options.most):
+                print(f"            {instructions:7.1f}  {name}")
+            if mode != "raw" and not libraries["the shim"]:
+                sys.exit(f"calls: {kind}: nothing of the shim was counted")
+    if options.json:
+        with open(options.json, "w", encoding="utf-8") as stream:
+            json.dump(every, stream, indent=1)
+
+
+if __name__ == "__main__":
+    main()
