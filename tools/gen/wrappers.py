@@ -435,7 +435,7 @@ def check_names(export):
     """Parameters must not shadow what a wrapper calls its own."""
     for name in export.prototype.names():
         if name in ("call", "result_", "real_", "rooms_", "plain_", "launch_", "entered_", "left_",
-                    "ready_", "done_", "again_", "room_", "return_address_", "frame_", "pass_", "config_"):
+                    "ready_", "done_", "again_", "room_", "room_", "return_address_", "frame_", "pass_", "config_"):
             sys.exit(f"wrappers: {export.name}: parameter '{name}' has the name of a wrapper's variable")
 
 
