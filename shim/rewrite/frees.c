@@ -62,8 +62,8 @@ bool rewrite_device_alloc(struct call *call, CUresult *ret_result, CUdeviceptr *
 
 	if (!(config.fix & CONFIG_FIX_FREES) || !ret_address || !bytes || !context)
 		return false;
-	if (!objection && !held_start())
-		objection = "the size of the device's memory is not known";
+	if (!objection)
+		objection = held_start();
 	if (!objection && !pool_size(POOL_DEVICE, bytes))
 		objection = "larger than the pool may hold";
 	if (!objection && rewrite_denied(call, CONFIG_FIX_FREES))

@@ -16,8 +16,8 @@
 
 #include "pool/pool.h"
 
-/* Sets the pool's limit by the current context's device, at the first call; false: that cannot be known (yet). */
-bool held_start(void);
+/* Sets the pool's limits by the current context's device, at the first call. NULL, or why nothing may be held (yet): a constant text. */
+const char *held_start(void);
 
 /* The pool holds so many bytes more, or less, of the context; held_more(): which must be current. */
 void held_more(uint64_t context, uint64_t bytes);

@@ -79,7 +79,8 @@ static uint64_t bytes_of(const CUDA_ARRAY3D_DESCRIPTOR *shape, unsigned int leve
 
 static bool may_follow(const struct call *call)
 {
-	return config.fix & CONFIG_FIX_FREES && call->context && !state_objection() && held_start();
+	return config.fix & CONFIG_FIX_FREES && call->context && !state_objection() &&
+	       !held_start();
 }
 
 CUresult array_destroy(const struct pool_block *block)

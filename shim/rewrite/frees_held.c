@@ -49,30 +49,36 @@ static uint32_t visitors;
 
 #define LOAD(pointer) __atomic_load_n(pointer, __ATOMIC_RELAXED)
 
-bool held_start(void)
+const char *held_start(void)
 {
-	static uint32_t state; /* 0 not asked, 1 someone asks, 2 known, 3 cannot be known */
-	uint32_t seen = 0;
+	enum { NOT_ASKED, SOMEBODY_ASKS, KNOWN, UNKNOWABLE };
+	static const char *const why[] = {
+		[SOMEBODY_ASKS] = "another thread is asking for the size of the device's memory",
+		[UNKNOWABLE] = "the size of the device's memory is not known",
+	};
+	static uint32_t state;
+	uint32_t seen = NOT_ASKED;
 	CUdevice device;
 	size_t total;
 
-	if (__builtin_expect(__atomic_load_n(&state, __ATOMIC_ACQUIRE) == 2, 1))
-		return true;
-	if (!__atomic_compare_exchange_n(&state, &seen, 1, false, __ATOMIC_ACQUIRE,
-					 __ATOMIC_RELAXED))
-		return false;
+	/* Acquire, here and where the exchange fails: pairs with the release below. */
+	if (__builtin_expect(__atomic_load_n(&state, __ATOMIC_ACQUIRE) == KNOWN, 1))
+		return NULL;
+	if (!__atomic_compare_exchange_n(&state, &seen, SOMEBODY_ASKS, false, __ATOMIC_ACQUIRE,
+					 __ATOMIC_ACQUIRE))
+		return why[seen];
 	if (!driver.cuCtxGetDevice || !driver.cuDeviceTotalMem_v2 ||
 	    driver.cuCtxGetDevice(&device) != CUDA_SUCCESS ||
 	    driver.cuDeviceTotalMem_v2(&total, device) != CUDA_SUCCESS) {
-		__atomic_store_n(&state, 3, __ATOMIC_RELEASE);
-		return false;
+		__atomic_store_n(&state, UNKNOWABLE, __ATOMIC_RELAXED);
+		return why[UNKNOWABLE];
 	}
 	/* One limit for all devices together: each of them then holds no more than its share, if they are alike. */
 	pool_start(POOL_DEVICE, total / SHARE);
 	pool_start(POOL_ARRAY, total / ARRAY_SHARE);
-	/* Release: who sees it sees the limit. */
-	__atomic_store_n(&state, 2, __ATOMIC_RELEASE);
-	return true;
+	/* Release: pairs with the load above: who sees it sees the limits. */
+	__atomic_store_n(&state, KNOWN, __ATOMIC_RELEASE);
+	return NULL;
 }
 
 static struct held *find(uint64_t id)
