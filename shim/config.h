@@ -16,7 +16,8 @@ enum config_mode { CONFIG_OFF, CONFIG_OBSERVE, CONFIG_FIX };
 enum config_fix {
 	CONFIG_FIX_PINNED = 1 << 0,
 	CONFIG_FIX_FREES = 1 << 1,
-	CONFIG_FIX_STAGING = 1 << 2
+	CONFIG_FIX_STAGING = 1 << 2,
+	CONFIG_FIX_LEGACY = 1 << 3
 };
 enum config_relax {
 	CONFIG_RELAX_FREE = 1 << 0,
@@ -37,6 +38,7 @@ struct config {
 	uint32_t zero;         /* enum config_zero: what a recycled block of pinned memory holds */
 	uint64_t pool_limit;   /* bytes; or CONFIG_PERCENT and a number up to 100 */
 	uint64_t stage_from;   /* bytes */
+	uint32_t legacy_after; /* operations */
 	uint64_t pool_age_ns;  /* 0: blocks do not grow old */
 	const char *out;       /* folder for record files; NULL: none */
 	bool attribute;        /* query candidates before calls that can block */

@@ -20,8 +20,10 @@
 
 /* Ranks, taken in rising order. A thread that holds rank n can take n + 1 and above only. */
 enum lock_rank {
-	LOCK_ATTRIBUTE = 0, /* state: a stream is not destroyed while it is being queried; the only
-			       one held over driver calls (queries that never wait) */
+	LOCK_SUBMISSION = 0, /* legacy: one a context, held over submissions that do not wait; of several never two at once */
+	LOCK_LEGACY,    /* legacy: its table of contexts */
+	LOCK_ATTRIBUTE, /* state: a stream is not destroyed while it is being queried; held
+			   over driver calls, too (queries that never wait) */
 	LOCK_STATE,  /* state: insertions into the tables of contexts, streams, events, kernels */
 	LOCK_MEMORY, /* state: the table of allocations */
 	LOCK_POOL,   /* pool: blocks of pinned memory and their lists */

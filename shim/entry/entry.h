@@ -26,6 +26,7 @@
 #include "driver/driver.h"
 #include "emit/emit.h"
 #include "entry/operands.h"
+#include "legacy/legacy.h"
 #include "rewrite/rewrite.h"
 #include "rewrite/short.h"
 #include "stage/drain.h"

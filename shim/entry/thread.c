@@ -18,6 +18,7 @@
 #include "config.h"
 #include "driver/find.h"
 #include "entry/entry.h"
+#include "legacy/legacy.h"
 #include "entry/lifetime.h"
 #include "entry/thunk.h"
 
@@ -110,6 +111,7 @@ static uint64_t start_child(uint64_t *page)
 	/* Everything that points into the parent's file is forgotten, before anybody can count. */
 	emit_forked();
 	state_forked();
+	legacy_forked();
 	__atomic_store_n(&shared_counters, NULL, __ATOMIC_RELAXED);
 	__atomic_store_n(&entry_thunk_counters, NULL, __ATOMIC_RELAXED);
 	__atomic_store_n(&opened, 0, __ATOMIC_RELAXED);

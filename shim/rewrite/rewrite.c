@@ -7,6 +7,7 @@
 #include "config.h"
 #include "driver/driver.h"
 #include "emit/emit.h"
+#include "legacy/legacy.h"
 #include "rewrite/deny.h"
 #include "rewrite/frees.h"
 #include "rewrite/internal.h"
@@ -40,6 +41,7 @@ void rewrite_start(void)
 	pool_start(POOL_PINNED, pool_limit_of(config.pool_limit));
 	counts_start();
 	staging_start();
+	legacy_start();
 	/* Release: pairs with rewrite_active(). Who sees the switch sees the limit, the deny list and where counts go. */
 	__atomic_store_n(&rewrite_on, 1, __ATOMIC_RELEASE);
 }
@@ -57,6 +59,7 @@ bool rewrite_context_ending(struct call *call, CUresult *ret_result)
 	pinned_drop(state_context_lives);
 	held_drop(state_context_lives);
 	stage_drop(state_context_lives);
+	legacy_drop(state_context_lives);
 	counts_bytes();
 	return false;
 }

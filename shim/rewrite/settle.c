@@ -26,6 +26,7 @@
 #include "clock.h"
 #include "driver/driver.h"
 #include "emit/emit.h"
+#include "legacy/legacy.h"
 #include "rewrite/internal.h"
 #include "state/proof.h"
 
@@ -164,6 +165,28 @@ static void record(CUstream handle, const struct state_mark *covers, uint64_t co
 	COUNT(events, 1);
 }
 
+/*
+ * Is the stream done, and up to where is that known? The legacy stream's work may be on its substitute (legacy/legacy.h): what is asked there
+ * holds only if its turn did not change meanwhile.
+ */
+static CUresult query(CUstream handle, struct state_stream *stream, uint64_t context,
+		      struct state_mark *ret_learned)
+{
+	bool is_legacy = handle == CU_STREAM_LEGACY;
+	uint64_t turn = 0, turn_now = 0;
+	CUresult result;
+
+	if (is_legacy)
+		handle = legacy_handle(context, &turn);
+	/* Before the query: what is submitted meanwhile is not covered. */
+	*ret_learned = (struct state_mark){stream, state_newest(stream)};
+	COUNT(queries, 1);
+	result = driver.cuStreamQuery(handle);
+	if (is_legacy)
+		(void)legacy_handle(context, &turn_now);
+	return turn == turn_now ? result : CUDA_ERROR_NOT_READY;
+}
+
 /* True: *ret_learned is known complete. */
 static bool ask(const struct state_mark *mark, uint64_t context, struct state_mark *ret_learned)
 {
@@ -185,10 +208,7 @@ static bool ask(const struct state_mark *mark, uint64_t context, struct state_ma
 	handle = state_handle(mark->stream, context);
 	if (!handle)
 		return false;
-	/* Before the query: what is submitted meanwhile is not covered. */
-	*ret_learned = (struct state_mark){mark->stream, state_newest(mark->stream)};
-	COUNT(queries, 1);
-	result = driver.cuStreamQuery(handle);
+	result = query(handle, mark->stream, context, ret_learned);
 	if (result == CUDA_SUCCESS)
 		return true;
 	if (result == CUDA_ERROR_NOT_READY)
@@ -258,10 +278,7 @@ static bool ask_unfinished(uint64_t context)
 		handle = state_handle(marks[i].stream, context);
 		if (!handle)
 			continue;
-		/* Before the query: what is submitted meanwhile is not covered. */
-		learned[done] = (struct state_mark){marks[i].stream, state_newest(marks[i].stream)};
-		COUNT(queries, 1);
-		result = driver.cuStreamQuery(handle);
+		result = query(handle, marks[i].stream, context, &learned[done]);
 		if (result == CUDA_SUCCESS)
 			done++;
 		else if (result == CUDA_ERROR_NOT_READY)

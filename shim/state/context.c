@@ -82,6 +82,9 @@ static struct state_context *add(uint64_t key, bool is_handle, int device)
 	STATE_STORE(&context->device, device);
 	STATE_STORE(&context->created, false);
 	STATE_STORE(&context->sync_memops, 0);
+	STATE_STORE(&context->launches_long, 0);
+	STATE_STORE(&context->attributes, 0);
+	STATE_STORE(&context->legacy->legacy_told, 0);
 	STATE_STORE(&context->handle, is_handle ? key : 0);
 	/* Pairs with the acquire load in key_of(): who sees the id sees the legacy stream. */
 	__atomic_store_n(&context->id, is_handle ? OWN_IDS + ++own_ids : key, __ATOMIC_RELEASE);
@@ -188,6 +191,39 @@ uint64_t state_context_id(const struct state_context *context)
 int state_context_device(const struct state_context *context)
 {
 	return context ? STATE_LOAD(&context->device) : -1;
+}
+
+uint32_t state_context_number(const struct state_context *context)
+{
+	const struct record_context *record = __atomic_load_n(&context->record, __ATOMIC_ACQUIRE);
+
+	return record ? record->number : 0;
+}
+
+void state_stream_attributes(struct call *call)
+{
+	if (call->context && call->stream_kind == STREAM_LEGACY)
+		__atomic_add_fetch(&call->context->attributes, 1, __ATOMIC_RELAXED);
+}
+
+uint32_t state_legacy_attributes(const struct state_context *context)
+{
+	return STATE_LOAD(&context->attributes);
+}
+
+struct state_stream *state_legacy_of(const struct state_context *context)
+{
+	return context->legacy;
+}
+
+struct state_context *state_context_by_handle(uint64_t handle)
+{
+	return context_of(handle);
+}
+
+struct legacy_context **state_legacy_slot(struct state_context *context)
+{
+	return &context->legacy_rewrite;
 }
 
 /* As a new context is on the thread that made it. */

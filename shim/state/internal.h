@@ -58,6 +58,10 @@ struct state_context {
 	 * memo or one conclusion less (launch.c).
 	 */
 	uint32_t legacy_turn;
+	/* 1, until the entry becomes another's: its legacy and blocking streams are launched on the long way only (launch.c). */
+	uint32_t launches_long;
+	uint32_t attributes; /* of the legacy stream: how often they were set; atomic add by anyone */
+	struct legacy_context *legacy_rewrite; /* of the legacy room, which writes and reads it */
 	struct record_context *record; /* NULL: not written; under LOCK_STATE */
 };
 
@@ -289,6 +293,8 @@ void launch_release(struct state_stream *stream);
 void launch_forget_all(void);
 /* The stream got an operation: from now on launches of the other side of legacy order have something to join. */
 void launch_turn(const struct state_stream *stream);
+/* Under LOCK_STATE: this thread ends. */
+void launch_unlist(void);
 void launch_clear(void);
 
 #endif

@@ -22,7 +22,11 @@
 #include "state/internal.h"
 #include "state/state.h"
 
+#include <linux/membarrier.h>
+#include <sched.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 /* Words of the list of unjoined streams that a launch looks through; more is the long way's business. */
 #define WORDS_MAX 4
@@ -39,6 +43,15 @@ struct launch_stamps launch_stamps __attribute__((aligned(LAUNCH_PAGE))) = {{0}}
 static uint64_t stamps;
 /* state_launch_limits() */
 static uint64_t quick, plain;
+
+/* Threads that may launch the short way, at most; others take the long one. Under LOCK_STATE. */
+#define ROWS_MAX 4096
+/* How often one that launches is let go on. */
+#define SETTLE_YIELDS 200
+static struct launch_row *rows[ROWS_MAX];
+/* state_launch_watch() */
+static uint32_t is_watching;
+static bool is_listed(struct launch_row *row);
 
 static uint64_t own_name(void)
 {
@@ -164,6 +177,14 @@ static inline bool has_nothing_to_join(const struct state_stream *stream)
 	}
 }
 
+static inline bool is_barred(const struct state_stream *stream)
+{
+	const struct state_context *context = stream_context(stream);
+
+	return stream_kind(stream) != STREAM_NON_BLOCKING && context &&
+	       STATE_LOAD(&context->launches_long);
+}
+
 static inline uint64_t operation_of(const struct state_kernel *kernel)
 {
 	return (uint64_t)OPERATION_KERNEL << 32 | STATE_LOAD(&kernel->name);
@@ -190,13 +211,13 @@ bool state_launch_is_plain(CUstream handle, CUfunction function, bool per_thread
 	uint64_t always = stamp_now(LAUNCH_ALWAYS), turn = stamp_now(LAUNCH_TURN);
 
 	kernel = STATE_LOAD(&plain) ? known_kernel(thread, function) : NULL;
-	if (!kernel)
+	if (!kernel || (STATE_LOAD(&is_watching) && !is_listed(row)))
 		return false;
 	if ((uintptr_t)handle > 2)
 		stream = known_stream(thread, handle);
 	else
 		stream = is_legacy_handle(handle, per_thread) ? current_legacy() : NULL;
-	if (!stream || !has_nothing_to_join(stream))
+	if (!stream || is_barred(stream) || !has_nothing_to_join(stream))
 		return false;
 	ret_launch->handle = handle;
 	ret_launch->function = function;
@@ -406,6 +427,7 @@ void launch_turn(const struct state_stream *stream)
 void launch_clear(void)
 {
 	memset(&launch_thread, 0, sizeof(launch_thread));
+	memset(rows, 0, sizeof(rows));
 	launch_forget_all();
 }
 
@@ -420,6 +442,76 @@ void launch_release(struct state_stream *stream)
 	/* Pairs with the claim in count_and_claim(): who claims next sees our last `launched`, and adds to it. */
 	(void)__atomic_compare_exchange_n(&stream->launcher, &own, 0, false, __ATOMIC_RELEASE,
 					  __ATOMIC_RELAXED);
+}
+
+void state_launch_bar(struct state_context *context)
+{
+	STATE_STORE(&context->launches_long, 1);
+	launch_forget_all();
+}
+
+bool state_launch_watch(void)
+{
+	if (syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0))
+		return false;
+	STATE_STORE(&is_watching, 1);
+	return true;
+}
+
+/* The rows of threads that launch, so that what is under way can be found. False: this thread cannot be listed now. */
+static bool is_listed(struct launch_row *row)
+{
+	unsigned int i;
+
+	if (__builtin_expect(row->listed, 1))
+		return true;
+	if (!lock_take(&state_lock))
+		return false;
+	for (i = 0; i < ROWS_MAX && rows[i]; i++)
+		;
+	if (i < ROWS_MAX) {
+		rows[i] = row;
+		row->listed = true;
+	}
+	lock_give(&state_lock);
+	return row->listed;
+}
+
+void launch_unlist(void)
+{
+	unsigned int i;
+
+	for (i = 0; i < ROWS_MAX; i++)
+		if (rows[i] == &launch_thread.row)
+			rows[i] = NULL;
+}
+
+/* Under LOCK_STATE, so that no thread of the list ends. */
+static bool is_over(struct launch_row *row)
+{
+	uint32_t begun = STATE_LOAD(&row->begun);
+	int patience = SETTLE_YIELDS;
+
+	while ((int32_t)(__atomic_load_n(&row->over, __ATOMIC_ACQUIRE) - begun) < 0)
+		if (!patience-- || sched_yield())
+			return false;
+	return true;
+}
+
+bool state_launch_settled(void)
+{
+	bool settled = true;
+	unsigned int i;
+
+	/* Between a thread's count and its looks at what has changed (state_launch_begins()); it cannot come before both. */
+	if (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) ||
+	    !lock_take(&state_lock))
+		return false;
+	for (i = 0; i < ROWS_MAX && settled; i++)
+		if (rows[i] && rows[i] != &launch_thread.row)
+			settled = is_over(rows[i]);
+	lock_give(&state_lock);
+	return settled;
 }
 
 void state_launch_limits(uint64_t quick_ticks, uint64_t plain_ticks)

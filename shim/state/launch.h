@@ -90,6 +90,9 @@ struct launch_row {
 	/* Of the context that memos of the legacy stream are for; NULL none. */
 	struct state_stream *legacy;
 	uint32_t victim; /* which of two memos is overwritten next */
+	/* Short launches that this thread began, and those that are in the driver's hands (state_launch_settled()). */
+	uint32_t begun, over;
+	bool listed; /* among the rows that are watched */
 } __attribute__((aligned(64)));
 
 struct launch_thread {
@@ -116,6 +119,31 @@ static inline bool launch_memo_fits(const struct launch_memo *memo, uint32_t num
 				    CUstream handle, CUfunction function)
 {
 	return memo->function == function && memo->handle == handle && memo->number == number;
+}
+
+static inline void launch_count(uint32_t *counter)
+{
+#if defined(__x86_64__)
+	/* One instruction: a signal handler that launches in between loses none. */
+	__asm__ volatile("incl %0" : "+m"(*counter) : : "cc", "memory");
+#else
+	__atomic_store_n(counter, __atomic_load_n(counter, __ATOMIC_RELAXED) + 1, __ATOMIC_RELAXED);
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+#endif
+}
+
+/*
+ * Around each launch that may take the short way: begun before anything is looked at that could forbid it, over when the driver has it, or
+ * when it takes the long way after all. Pairs with state_launch_settled(), whose membarrier(2) stands for the fence between the count and the looks.
+ */
+static inline void state_launch_begins(void)
+{
+	launch_count(&launch_thread.row.begun);
+}
+
+static inline void state_launch_is_over(void)
+{
+	launch_count(&launch_thread.row.over);
 }
 
 /* What a remembered launch needs while it is under way, when its memo can become another's. */
@@ -168,7 +196,7 @@ static inline void launch_row_take(struct launch_row *row)
 /*
  * Is this launch plain, and one of a row that need not be timed? Then it is counted as a call, and
  * the caller launches through ret_ready->real and, if that succeeds, calls
- * state_launch_succeeded(). False: the long way, which begins with state_launch_is_plain().
+ * state_launch_succeeded(), and state_launch_is_over(). False: the long way, which begins with state_launch_is_plain().
  * `number`: of the wrapper, plus 1.
  */
 static inline bool state_launch_remembered(uint32_t number, CUstream handle, CUfunction function,
@@ -177,17 +205,21 @@ static inline bool state_launch_remembered(uint32_t number, CUstream handle, CUf
 	struct launch_memo *memo = launch_memos_of(handle, function);
 	uint64_t *calls;
 
+	state_launch_begins();
 	if (__builtin_expect(!launch_memo_read(memo, number, handle, function, ret_ready, &calls),
 			     0) &&
 	    !launch_memo_read(++memo, number, handle, function, ret_ready, &calls))
-		return false;
+		goto long_way;
 	/* None left, or one less: a signal handler ended the row between this look and the taking. */
 	if (launch_thread.row.left - 1 >= LAUNCH_ROW ||
 	    launch_backlog(ret_ready->stream) >= LAUNCH_SHORT_QUEUE)
-		return false;
+		goto long_way;
 	launch_row_take(&launch_thread.row);
 	counter_add(calls);
 	return true;
+long_way:
+	state_launch_is_over();
+	return false;
 }
 
 /* The remembered launch is in the driver's hands. */
@@ -247,5 +279,15 @@ void state_launch_forget(void);
  * do with it (`plain`, more). Until then every launch takes the long way.
  */
 void state_launch_limits(uint64_t quick, uint64_t plain);
+
+/*
+ * For the legacy room. state_launch_watch(): from now on short launches can be waited for; false: the kernel has no membarrier(2). Once, at cuInit.
+ * state_launch_bar(): no launch on the legacy stream and the blocking streams of this context takes the short way any more.
+ * state_launch_settled(): is none of those under way that began before? Waits a millisecond at most, for none that waits itself.
+ */
+bool state_launch_watch(void);
+struct state_context;
+void state_launch_bar(struct state_context *context);
+bool state_launch_settled(void);
 
 #endif

@@ -39,6 +39,8 @@ void state_primary_released(struct call *call, CUresult result);
 /* Streams. Handles 0, 1, 2 are never given to these. */
 void state_stream_created(struct call *call, CUstream stream, unsigned int flags);
 void state_stream_destroying(struct call *call, CUstream stream);
+/* Attributes of call->stream were set. */
+void state_stream_attributes(struct call *call);
 
 /*
  * Events. A record is begun before the real call and settled in state_after(): while two threads
@@ -143,6 +145,22 @@ void state_candidate(const struct call_pending *pending, struct emit_candidate *
 uint64_t state_context_id(const struct state_context *context);
 /* Its device, -1: not known. */
 int state_context_device(const struct state_context *context);
+/* Of a context in definitions and events, from 1; 0: not written down. */
+uint32_t state_context_number(const struct state_context *context);
+
+/* For the legacy room. */
+struct legacy_context;
+/* How often attributes of its legacy stream were set. */
+uint32_t state_legacy_attributes(const struct state_context *context);
+struct state_stream *state_legacy_of(const struct state_context *context);
+/* NULL: not known. */
+struct state_stream *state_stream_of(CUstream handle);
+struct state_context *state_context_of(const struct state_stream *stream);
+struct state_context *state_context_by_handle(uint64_t handle);
+/* Words that it keeps here; only it reads and writes them. The stream's are 0 for each new stream. */
+struct legacy_context **state_legacy_slot(struct state_context *context);
+uint64_t *state_legacy_epoch(struct state_stream *stream);
+uint32_t *state_legacy_told(struct state_stream *stream);
 
 /* For the trace. */
 /* Of a stream in definitions and events, from 1; 0: NULL. */

@@ -152,6 +152,8 @@ struct state_stream *stream_new(struct state_context *context, enum stream_kind 
 	STATE_STORE(&stream->youngest, 0);
 	STATE_STORE(&stream->capture, 0);
 	STATE_STORE(&stream->owner, 0);
+	STATE_STORE(&stream->legacy_epoch, 0);
+	STATE_STORE(&stream->legacy_told, 0);
 	STATE_STORE(&stream->context, context);
 	STATE_STORE(&stream->kind, kind);
 	live_stream_made(kind);
@@ -195,6 +197,26 @@ void stream_retire_context(struct state_context *context)
 		if (STATE_LOAD(&stream->handle) || STATE_LOAD(&stream->owner))
 			stream_retire(stream);
 	}
+}
+
+struct state_stream *state_stream_of(CUstream handle)
+{
+	return stream_find((uintptr_t)handle);
+}
+
+struct state_context *state_context_of(const struct state_stream *stream)
+{
+	return stream_context(stream);
+}
+
+uint64_t *state_legacy_epoch(struct state_stream *stream)
+{
+	return &stream->legacy_epoch;
+}
+
+uint32_t *state_legacy_told(struct state_stream *stream)
+{
+	return &stream->legacy_told;
 }
 
 struct state_stream *stream_unseen(uint64_t handle)
@@ -293,8 +315,9 @@ void state_thread_exit(void)
 	uint32_t i;
 
 	state_launch_forget();
-	if ((!thread->serial && !has_launched) || !lock_take(&state_lock))
+	if ((!thread->serial && !has_launched && !launch_thread.row.listed) || !lock_take(&state_lock))
 		return;
+	launch_unlist();
 	for (i = 0; i < count; i++) {
 		stream = stream_at(i);
 		launch_release(stream);

@@ -32,6 +32,9 @@ struct state_stream {
 	uint32_t capture_sequence; /* odd: this stream began a capture that goes on (capture.c) */
 	uint64_t owner;            /* serial of the thread of a per-thread stream */
 	uint64_t host_function;    /* number of its youngest host function (live.c) */
+	/* The legacy room's own, 0 for each new stream: state_legacy_epoch(), state_legacy_told(). */
+	uint64_t legacy_epoch;
+	uint32_t legacy_told;
 	struct state_stream *next; /* in the list of entries to take over; under LOCK_STATE */
 	/* What it is, in the record file; NULL: not written. Under LOCK_STATE. */
 	struct record_stream *record;

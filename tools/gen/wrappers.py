@@ -225,6 +225,52 @@ def short_way(export):
     return " && ".join([f"!({argument})" for hook in row.after for argument in hook.arguments]) or "true"
 
 
+def legacy_class(export):
+    """How the rewrite of the legacy default stream (shim/legacy/legacy.h) treats the row; None: it has nothing to do with it."""
+    row = export.row
+    if row.level == "count" or row.kind == "capture" or row.stream not in ("argument", "implicit"):
+        return None
+    if row.stream == "argument" and row.kind in ("query", "wait"):
+        return "LEGACY_OBSERVE"
+    if row.submits == "none" and row.kind != "event":
+        return None
+    if row.replacement == "redirect" or (row.kind == "copy" and row.asynchronous):
+        return "LEGACY_REDIRECT" if redirect(export) else "LEGACY_NATIVE"
+    return "LEGACY_NATIVE"
+
+
+def redirect(export):
+    """Gives the driver another stream than the program's; empty: there is no argument for it."""
+    argument = export.row.stream_argument
+    if argument in export.prototype.names():
+        return [f"{argument} = pass_.stream;"]
+    if argument == "OPERAND_LAUNCH_STREAM(config)":
+        return ["config_ = *config;", "config_.hStream = pass_.stream;", "config = &config_;"]
+    return []
+
+
+def legacy_variables(export):
+    if not legacy_class(export):
+        return []
+    is_structure = len(redirect(export)) > 1
+    return ["\tstruct legacy_pass pass_;"] + (["\tCUlaunchConfig config_;"] if is_structure else [])
+
+
+def legacy_enter(export, indent):
+    """Behind state_before() and the `before` hooks: what comes first by legacy order, and where the call goes."""
+    name = legacy_class(export)
+    if not name:
+        return []
+    lines = ["pass_.context = NULL;", "if (legacy_active()) {", f"\tlegacy_enter(&call, &pass_, {name});"]
+    if name != "LEGACY_NATIVE":
+        lines += ["\tif (pass_.redirected) {", *["\t\t" + line for line in redirect(export)], "\t}"]
+    return [indent + line for line in lines + ["}"]]
+
+
+def legacy_leave(export):
+    return ["\tif (entry_unlikely(pass_.context != NULL))", "\t\tlegacy_leave(&pass_);"] if legacy_class(export) else []
+
+
 def passes(export, arguments):
     """A call that the rooms do not see. What it may put on a stream, end, or take from the pool, is then unknown for good."""
     row = export.row
@@ -272,7 +318,7 @@ def remembered_launch(export, short):
             f"\tif (entry_likely({ask if short == 'true' else f'{short} && {ask}'})) {{",
             f"\t\tresult_ = (({prototype.declare_pointer(' ')})ready_.real)({arguments});",
             "\t\tif (entry_likely(result_ == CUDA_SUCCESS))", "\t\t\tstate_launch_succeeded(&ready_);",
-            "\t\telse", "\t\t\tstate_launch_failed(result_);", "\t\treturn result_;", "\t}",
+            "\t\telse", "\t\t\tstate_launch_failed(result_);", "\t\tstate_launch_is_over();", "\t\treturn result_;", "\t}",
             f"\treturn long_{name}(__builtin_return_address(0), ENTRY_FRAME(), {arguments});", "}", ""]
 
 
@@ -286,16 +332,19 @@ def long_way(export, short):
     # Its symbol says whose part it is, as a compiler's own pieces do: the witness knows a wrapper's call by that.
     return [f'{head} __asm__("{name}.long");', head, "{",
             f"\t{prototype.declare_pointer('real_')};", "\tstruct state_launch launch_;", "\tuint64_t entered_, left_;", "\tstruct call call;",
+            *legacy_variables(export),
             "\tCUresult result_;", "\tbool rooms_, plain_;", "", f"\trooms_ = entry_count(FUNCTION_{name});", f"\treal_ = ENTRY_DRIVER({name});",
             "\tif (entry_unlikely(!real_))", f"\t\treturn entry_missing(FUNCTION_{name});",
             *passes(export, arguments), "\tentry_rooms_enter();",
+            "\tpass_.context = NULL;", "\tstate_launch_begins();",
             *([] if short == "true" else [f"\tplain_ = {short} &&"]),
             f"\t{'plain_ = ' if short == 'true' else chr(9) + ' '}state_launch_is_plain({row.stream_argument}, {row.subject}, {per_thread}, &launch_);",
-            "\tif (!plain_) {", *begin(export, "\t\t", place), "\t\tstate_before(&call);", "\t}",
+            "\tif (!plain_) {", "\t\tstate_launch_is_over();", *begin(export, "\t\t", place), "\t\tstate_before(&call);",
+            *legacy_enter(export, "\t\t"), "\t}",
             "\tentry_rooms_leave();", "\tentered_ = plain_ && launch_.clock == LAUNCH_READ_LEFT ? 0 : clock_ticks();",
             # Loading a function may drain the device.
             f"\tresult_ = entry_unlikely(!plain_ && call.flags & CALL_FIRST_USE) ? DRAINING(real_({arguments})) : real_({arguments});",
-            "\tleft_ = clock_ticks();", "\tentry_rooms_enter();",
+            "\tleft_ = clock_ticks();", "\tif (plain_)", "\t\tstate_launch_is_over();", "\tentry_rooms_enter();", *legacy_leave(export),
             "\tif (plain_ && result_ == CUDA_SUCCESS && state_launch_done(&launch_, entered_, left_)) {",
             f"\t\tstate_launch_remember(&launch_, FUNCTION_{name} + 1, entry_thread.counters + FUNCTION_{name}, (void (*)(void))real_);",
             "\t\tentry_rooms_leave();", "\t\treturn result_;", "\t}",
@@ -328,12 +377,14 @@ def wrapper(export):
         lines = long_way(export, short) + lines + remembered_launch(export, short)
         return "\n".join(lines)
     room = ["\tstruct rewrite_room room_ = {0};", "\tbool again_;"] if row.retry != "none" else []
-    lines += [f"\t{pointer};", "\tstruct call call;", "\tCUresult result_;", "\tbool rooms_;", *room, "",
+    lines += [f"\t{pointer};", "\tstruct call call;", *legacy_variables(export), "\tCUresult result_;", "\tbool rooms_;", *room, "",
               f"\trooms_ = entry_count({number});", *short_rewrite(export), f"\treal_ = ENTRY_DRIVER({name});",
               "\tif (entry_unlikely(!real_))", f"\t\treturn entry_missing({number});",
               *passes(export, arguments)]
     lines += begin(export, "\t") + ["\tentry_rooms_enter();", "\tstate_before(&call);"]
+    lines += stream_ending(export)
     lines += ["\t" + hook.c_call() for hook in row.before]
+    lines += legacy_enter(export, "\t")
     ask = ["entry_rooms_leave();", "call.entered = clock_ticks();", f"result_ = {real_call(export)};", *again(export),
            "call.left = clock_ticks();", "entry_rooms_enter();"]
     if row.rewrite:
@@ -343,9 +394,15 @@ def wrapper(export):
                   *["\t\t" + line for line in ask], "\t}"]
     else:
         lines += ["\t" + line for line in ask]
+    lines += legacy_leave(export)
     lines.append("\tsync_after(&call, result_);")
     lines += end(export)
     return "\n".join(lines)
+
+
+def stream_ending(export):
+    """Before state forgets the stream."""
+    return ["\tlegacy_stream_ending(&call, %s);" % ", ".join(hook.arguments) for hook in export.row.before if hook.name == "stream_destroying"]
 
 
 def real_call(export):
@@ -378,7 +435,7 @@ def check_names(export):
     """Parameters must not shadow what a wrapper calls its own."""
     for name in export.prototype.names():
         if name in ("call", "result_", "real_", "rooms_", "plain_", "launch_", "entered_", "left_",
-                    "ready_", "done_", "again_", "room_", "return_address_", "frame_"):
+                    "ready_", "done_", "again_", "room_", "return_address_", "frame_", "pass_", "config_"):
             sys.exit(f"wrappers: {export.name}: parameter '{name}' has the name of a wrapper's variable")
 
 

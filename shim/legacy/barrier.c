@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Barrier: records and waits that keep legacy order while the substitute stands for the legacy stream. Called by turn.c, under the
+ * submission lock of the context. A wait takes what the event holds when it is called (cuda.h, cuStreamWaitEvent), so two events a context
+ * are enough. Neither call waits for the device while the queues are short, which turn.c sees to.
+ */
+#include "driver/driver.h"
+#include "legacy/internal.h"
+#include "state/proof.h"
+#include "state/state.h"
+
+/* `recorded`: the record that told of the event, 0: this one does. */
+static uint64_t note(struct legacy_context *context, struct legacy_pass *pass, uint32_t kind,
+		     const struct state_stream *from, const struct state_stream *to,
+		     uint64_t recorded)
+{
+	bool from_substitute = kind == TRACE_ORDER_POST || kind == TRACE_ORDER_BACK;
+	struct trace_order_barrier *barrier = &pass->barrier[pass->barriers];
+
+	/* A call places two at most. */
+	if (pass->barriers == LEGACY_BARRIERS)
+		return 0;
+	pass->barriers++;
+	*barrier = (struct trace_order_barrier){
+		.context = context->number,
+		.sequence = legacy_sequence(context, pass),
+		.kind = kind,
+		.from_stream = state_stream_number(from),
+		.from_place = from_substitute ? TRACE_ORDER_SUBSTITUTE : TRACE_ORDER_NATIVE,
+		.to_stream = state_stream_number(to),
+		.to_place = from_substitute ? TRACE_ORDER_NATIVE : TRACE_ORDER_SUBSTITUTE,
+		.recorded = recorded,
+	};
+	return barrier->sequence;
+}
+
+/* What fails leaves doubt, where the failure may last. */
+static bool is_done(CUresult result)
+{
+	if (result != CUDA_SUCCESS)
+		state_failed(result);
+	return result == CUDA_SUCCESS;
+}
+
+static bool record(CUevent event, CUstream stream)
+{
+	return is_done(driver.cuEventRecord(event, stream));
+}
+
+static bool wait(CUstream stream, CUevent event)
+{
+	return is_done(driver.cuStreamWaitEvent(stream, event, 0));
+}
+
+bool barrier_explicit(struct legacy_context *context, struct legacy_pass *pass)
+{
+	CUstream handle = state_handle(context->dirty, context->id);
+
+	if (!handle || !record(context->before, handle) ||
+	    !wait(context->substitute, context->before))
+		return false;
+	(void)note(context, pass, TRACE_ORDER_EXPLICIT, context->dirty, context->legacy, 0);
+	return true;
+}
+
+bool barrier_join(struct legacy_context *context, struct legacy_pass *pass)
+{
+	if (!record(context->before, CU_STREAM_LEGACY) ||
+	    !wait(context->substitute, context->before))
+		return false;
+	(void)note(context, pass, TRACE_ORDER_JOIN, context->legacy, context->legacy, 0);
+	return true;
+}
+
+/* The record is made once for all streams that come behind the same operation. */
+bool barrier_post(struct legacy_context *context, struct legacy_pass *pass,
+		  const struct state_stream *stream, CUstream handle)
+{
+	bool is_new = context->recorded != context->epoch;
+	uint64_t sequence;
+
+	if (is_new && !record(context->after, context->substitute))
+		return false;
+	context->recorded = context->epoch;
+	if (!wait(handle, context->after)) {
+		context->recorded = 0; /* nobody was told of this one */
+		return false;
+	}
+	sequence = note(context, pass, TRACE_ORDER_POST, context->legacy, stream,
+			is_new ? 0 : context->recorded_at);
+	if (is_new)
+		context->recorded_at = sequence;
+	return true;
+}
+
+bool barrier_back(struct legacy_context *context, struct legacy_pass *pass)
+{
+	if (!record(context->after, context->substitute) || !wait(CU_STREAM_LEGACY, context->after))
+		return false;
+	context->recorded = context->epoch;
+	context->recorded_at =
+		note(context, pass, TRACE_ORDER_BACK, context->legacy, context->legacy, 0);
+	return true;
+}

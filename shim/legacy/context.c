@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Context: what is kept of each context, from its first operation to its end, and the start of the rewrite. Called by turn.c and by the hooks of what ends
+ * contexts and streams. An entry is never freed, since a thread that lost the race with the end of its context may still hold it: it finds another id.
+ */
+#include "config.h"
+#include "driver/driver.h"
+#include "emit/arena.h"
+#include "legacy/internal.h"
+#include "state/launch.h"
+#include "state/proof.h"
+#include "state/state.h"
+
+uint32_t legacy_on;
+
+/* Under made_lock. */
+static struct arena arena = {.bound = (size_t)4 << 20};
+static struct lock made_lock = LOCK_INITIALIZER(LOCK_LEGACY);
+static struct legacy_context *all;
+
+void legacy_start(void)
+{
+	if (!(config.fix & CONFIG_FIX_LEGACY))
+		return;
+	if (!driver.cuEventCreate || !driver.cuEventRecord || !driver.cuStreamWaitEvent ||
+	    !driver.cuStreamCreateWithPriority || !driver.cuStreamGetPriority ||
+	    !driver.cuStreamIsCapturing || !driver.cuStreamSynchronize) {
+		emit_note(NOTE_REWRITE, "legacy: off: the driver lacks a function");
+		return;
+	}
+	if (!state_launch_watch()) {
+		emit_note(NOTE_REWRITE, "legacy: off: the kernel has no membarrier");
+		return;
+	}
+	__atomic_store_n(&legacy_on, 1, __ATOMIC_RELEASE);
+}
+
+/* Under made_lock. One whose context has ended and that nobody is inside. */
+static struct legacy_context *take(void)
+{
+	struct legacy_context *context;
+
+	for (context = all; context; context = context->next)
+		if (!__atomic_load_n(&context->id, __ATOMIC_ACQUIRE) &&
+		    !__atomic_load_n(&context->in_flight, __ATOMIC_ACQUIRE))
+			return context;
+	context = arena_take(&arena, sizeof(*context));
+	if (!context)
+		return NULL;
+	context->lock = (struct lock)LOCK_INITIALIZER(LOCK_SUBMISSION);
+	context->next = all;
+	/* Pairs with the acquire load in legacy_handle(). */
+	__atomic_store_n(&all, context, __ATOMIC_RELEASE);
+	return context;
+}
+
+static void begin(struct legacy_context *context, const struct state_context *of)
+{
+	context->number = state_context_number(of);
+	context->legacy = state_legacy_of(of);
+	context->turn &= ~UINT64_C(1);
+	context->used = 0;
+	context->settled = 0;
+	context->barred = 0;
+	context->attributes = 0; /* a new context's, a new stream's */
+	context->of = of;
+	context->row = 0;
+	context->patience = config.legacy_after;
+	context->sequence = 0;
+	context->substitute = NULL;
+	context->before = NULL;
+	context->after = NULL;
+	context->epoch = 0;
+	context->turn_epoch = 0;
+	context->recorded = 0;
+	context->dirty = NULL;
+	context->joins_all = false;
+	/* Pairs with the acquire load of who holds an old pointer. */
+	__atomic_store_n(&context->id, state_context_id(of), __ATOMIC_RELEASE);
+}
+
+struct legacy_context *legacy_of(struct state_context *of)
+{
+	struct legacy_context **slot = state_legacy_slot(of);
+	struct legacy_context *context = __atomic_load_n(slot, __ATOMIC_ACQUIRE);
+
+	if (context && __atomic_load_n(&context->id, __ATOMIC_ACQUIRE) == state_context_id(of))
+		return context;
+	if (!lock_take(&made_lock))
+		return NULL;
+	context = *slot;
+	if (!context || context->id != state_context_id(of)) {
+		context = take();
+		if (context) {
+			begin(context, of);
+			/* Pairs with the acquire load above. */
+			__atomic_store_n(slot, context, __ATOMIC_RELEASE);
+		}
+	}
+	lock_give(&made_lock);
+	if (!context)
+		state_doubt("off: more contexts than the default stream is rewritten in");
+	return context;
+}
+
+static bool create(struct legacy_context *context)
+{
+	int priority = 0;
+
+	if (driver.cuStreamGetPriority(CU_STREAM_LEGACY, &priority) != CUDA_SUCCESS)
+		return false;
+	if (!context->before &&
+	    driver.cuEventCreate(&context->before, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
+		return false;
+	if (!context->after &&
+	    driver.cuEventCreate(&context->after, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
+		return false;
+	return driver.cuStreamCreateWithPriority(&context->substitute, CU_STREAM_NON_BLOCKING,
+						 priority) == CUDA_SUCCESS;
+}
+
+bool legacy_make_substitute(struct legacy_context *context)
+{
+	uint32_t set = state_legacy_attributes(context->of);
+
+	if (!context->substitute) {
+		if (!create(context)) {
+			context->substitute = NULL;
+			context->barred = 1;
+			emit_note(NOTE_REWRITE, "legacy: a substitute could not be made");
+			return false;
+		}
+	}
+	if (context->attributes == set)
+		return true;
+	context->attributes = set;
+	if (driver.cuStreamCopyAttributes &&
+	    driver.cuStreamCopyAttributes(context->substitute, CU_STREAM_LEGACY) == CUDA_SUCCESS)
+		return true;
+	context->barred = 1;
+	emit_note(NOTE_REWRITE, "legacy: attributes of the stream could not be copied");
+	return false;
+}
+
+void legacy_stream_ending(struct call *call, CUstream handle)
+{
+	struct legacy_context *context;
+	struct state_stream *stream;
+
+	if (!legacy_active())
+		return;
+	stream = state_stream_of(handle);
+	context = stream ? legacy_of(state_context_of(stream)) : NULL;
+	if (!context || !lock_take(&context->lock))
+		return;
+	/* No event can be recorded on it any more; the legacy stream itself still knows its work. */
+	if (context->dirty == stream) {
+		context->dirty = NULL;
+		context->joins_all = true;
+	}
+	lock_give(&context->lock);
+}
+
+void legacy_drop(bool (*lives)(uint64_t id))
+{
+	struct legacy_context *context;
+	uint32_t number;
+	uint64_t id;
+
+	if (!legacy_active() || !lock_take(&made_lock))
+		return;
+	context = all;
+	lock_give(&made_lock);
+	for (; context; context = context->next) {
+		id = __atomic_load_n(&context->id, __ATOMIC_ACQUIRE);
+		if (!id || lives(id) || !lock_take(&context->lock))
+			continue;
+		number = context->number;
+		__atomic_store_n(&context->id, 0, __ATOMIC_RELEASE);
+		/* What is on its way in there finds no turn of ours. */
+		context->turn &= ~UINT64_C(1);
+		lock_give(&context->lock);
+		legacy_tell_end(context, number);
+	}
+}
+
+CUstream legacy_handle(uint64_t id, uint64_t *ret_turn)
+{
+	const struct legacy_context *context;
+
+	*ret_turn = 0;
+	if (!legacy_active())
+		return CU_STREAM_LEGACY;
+	/* Pairs with the release store in take(). */
+	context = __atomic_load_n(&all, __ATOMIC_ACQUIRE);
+
+	for (; context; context = context->next) {
+		if (__atomic_load_n(&context->id, __ATOMIC_ACQUIRE) != id)
+			continue;
+		*ret_turn = __atomic_load_n(&context->turn, __ATOMIC_SEQ_CST);
+		return *ret_turn & 1 ? context->substitute : CU_STREAM_LEGACY;
+	}
+	return CU_STREAM_LEGACY;
+}
+
+void legacy_forked(void)
+{
+	__atomic_store_n(&legacy_on, 0, __ATOMIC_RELAXED);
+	all = NULL;
+	lock_reset(&made_lock);
+	arena_done(&arena);
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Internal: what the files of the legacy room share.
+ *
+ * Who writes and who reads:
+ *	id		stored last by who makes the entry (release), read first by anyone (acquire); 0 by who drops it, under `lock`
+ *	number, legacy, of, next	constant while id is
+ *	turn		under `lock`; read by anyone. Odd: SUBSTITUTE. One more at each change
+ *	in_flight	any thread; sequentially consistent with `turn` (turn.c)
+ *	used, settled, barred	any thread; each only rises
+ *	sequence	any thread, atomic add; in turn SUBSTITUTE operations take theirs under `lock`
+ *	row, patience	any thread, without order: they only say when it pays
+ *	all others	under `lock`
+ */
+#ifndef SLIPSTREAM_LEGACY_INTERNAL_H
+#define SLIPSTREAM_LEGACY_INTERNAL_H
+
+#include "emit/lock.h"
+#include "legacy/legacy.h"
+
+struct state_context;
+struct state_stream;
+
+struct legacy_context {
+	struct lock lock; /* the submission lock */
+	uint64_t id;      /* of the context; 0: of none any more */
+	uint32_t number;  /* of the context in the trace */
+	struct state_stream *legacy;
+	const struct state_context *of;
+	struct legacy_context *next; /* all entries ever */
+
+	uint64_t turn;
+	uint32_t in_flight; /* operations on their way to the driver without the lock */
+	uint32_t used;      /* LEGACY_USED_...: by which streams the context was used */
+	uint32_t settled;   /* no launch that began before both used it is under way any more */
+	uint32_t barred;    /* NATIVE for good: a stream that nobody saw made, or no substitute */
+	uint32_t
+		row; /* operations in NATIVE, one after the other, that could have gone to the substitute */
+	uint32_t patience; /* how many it takes until the turn changes */
+	uint64_t sequence; /* of order_* records */
+
+	CUstream substitute;   /* NULL: not made yet */
+	CUevent before, after; /* recorded in front of it; behind it */
+	uint32_t
+		attributes; /* how often those of the legacy stream had been set when they were copied */
+	uint64_t epoch; /* operations of the substitute so far */
+	uint64_t
+		turn_epoch; /* the same when the turn began: what is older the driver has ordered */
+	uint64_t recorded;  /* `after` stands for the operations up to here ... */
+	uint64_t recorded_at; /* ... as the record of this sequence says */
+	/* Blocking streams with work that the substitute is not behind: one, ... */
+	struct state_stream *dirty;
+	bool joins_all; /* ... or more, or one that no event can be recorded on */
+};
+
+enum { LEGACY_USED_LEGACY = 1, LEGACY_USED_BLOCKING = 2, LEGACY_USED_BOTH = 3 };
+
+static inline bool legacy_is_substitute(const struct legacy_context *context)
+{
+	return __atomic_load_n(&context->turn, __ATOMIC_SEQ_CST) & 1;
+}
+
+/* context.c: the entry of a context, made if need be; NULL: there is no room, and doubt. */
+struct legacy_context *legacy_of(struct state_context *context);
+/* Under the lock, in the context: makes substitute and events, and copies attributes that were set. False: barred. */
+bool legacy_make_substitute(struct legacy_context *context);
+
+/*
+ * barrier.c, all under the lock; false: the driver refused.
+ *	explicit	the substitute comes behind the one dirty stream
+ *	join		behind all blocking streams, and what the legacy stream itself was given
+ *	post		a blocking stream, by its handle, behind the substitute
+ *	back		the legacy stream itself, and with it all blocking streams, behind the substitute
+ */
+bool barrier_explicit(struct legacy_context *context, struct legacy_pass *pass);
+bool barrier_join(struct legacy_context *context, struct legacy_pass *pass);
+bool barrier_post(struct legacy_context *context, struct legacy_pass *pass,
+		  const struct state_stream *stream, CUstream handle);
+bool barrier_back(struct legacy_context *context, struct legacy_pass *pass);
+
+/*
+ * tell.c. Numbers are taken in the order of submission; 0 where the trace does not want them. legacy_meet: the stream's first operation in this
+ * context, if it is; legacy_number: the operation itself. legacy_tell() sends what the pass holds, with no lock held, behind the call.
+ */
+uint64_t legacy_sequence(struct legacy_context *context, const struct legacy_pass *pass);
+void legacy_meet(const struct call *call, struct legacy_pass *pass);
+void legacy_number(const struct call *call, struct legacy_pass *pass);
+void legacy_tell(const struct legacy_pass *pass);
+void legacy_tell_end(struct legacy_context *context, uint32_t number);
+
+#endif

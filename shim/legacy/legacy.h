@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Legacy: the legacy default stream of a context, rewritten into a non-blocking stream of ours (the substitute) with event barriers. README.md one level
+ * up tells how (chapter Default stream). Called by the generated wrappers of what puts work on a stream or waits for one, in mode fix with
+ * the switch `legacy`; by other rooms for the handle that stands for the legacy stream. Relies on state for streams, captures and doubt.
+ *
+ * In turn NATIVE, where every context begins and ends, calls go to the driver as the program made them, and the driver orders them. In
+ * turn SUBSTITUTE what the program puts on the legacy stream goes to the substitute, and barriers are placed here, under the context's
+ * submission lock. What cannot be placed under it, since it may wait, goes native.
+ *
+ * Any thread, inside the rooms. Never fails visibly: whatever goes wrong ends in NATIVE.
+ */
+#ifndef SLIPSTREAM_LEGACY_LEGACY_H
+#define SLIPSTREAM_LEGACY_LEGACY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <cuda.h>
+
+#include "call.h"
+#include "emit/emit.h"
+#include "tracing/event.h"
+
+struct legacy_context;
+
+/* Not 0: mode fix with this rewrite, and cuInit has succeeded. Written once; read by every wrapper whose row has a stream. */
+extern uint32_t legacy_on;
+
+static inline bool legacy_active(void)
+{
+	return __builtin_expect(__atomic_load_n(&legacy_on, __ATOMIC_RELAXED) != 0, 0);
+}
+
+/* What a row of the catalogue is; the generator says so. */
+enum legacy_class {
+	LEGACY_REDIRECT, /* its stream is an argument, and it may be one that never waits but for a full queue */
+	LEGACY_NATIVE,  /* it may wait, or has no stream argument */
+	LEGACY_OBSERVE, /* waits for its stream or asks about it, and puts nothing on it */
+};
+
+/* Barriers of one call, for the trace. */
+#define LEGACY_BARRIERS 4
+
+/* One call on its way; on the caller's stack. */
+struct legacy_pass {
+	struct legacy_context *context; /* NULL: the call has nothing to do with legacy order */
+	struct legacy_context *peer;    /* of a peer copy: counted there, too */
+	CUstream stream; /* what the driver is given for the program's handle, if ... */
+	bool redirected; /* ... so: the substitute */
+	bool held;       /* the submission lock is */
+	bool counted;    /* as in flight, without the lock */
+	bool tells;      /* the trace wants what follows */
+	uint8_t place, reason, elided;      /* of the operation: TRACE_ORDER_... */
+	uint8_t turns, barriers;            /* how many of these there are */
+	bool is_first;                      /* operation of its stream: `newcomer` tells */
+	struct trace_order_stream newcomer; /* the first that is not cleared */
+	struct trace_order_turn turn[2];
+	struct trace_order_barrier barrier[LEGACY_BARRIERS];
+	struct trace_order_submit submit; /* sequence 0: none */
+};
+
+/* After a successful cuInit, once. Also registers the process with membarrier(2); without that the rewrite stays off, with a note. */
+void legacy_start(void);
+
+/*
+ * Before the driver's call: places what has to be in front of it. Fills *pass; pass->stream is what the driver is to be given where
+ * pass->redirected. legacy_leave() must follow, behind the call, if pass->context is set.
+ */
+void legacy_enter(struct call *call, struct legacy_pass *pass, enum legacy_class class);
+void legacy_leave(struct legacy_pass *pass);
+
+/* A stream is about to be destroyed: before the driver does. */
+void legacy_stream_ending(struct call *call, CUstream handle);
+
+/* Contexts have ended, and their substitutes with them. `lives`: is there a context of this id? */
+void legacy_drop(bool (*lives)(uint64_t id));
+
+/*
+ * Where the work of the legacy stream of this context (its id, the current one) is: the handle to ask about it, and the number of the turn.
+ * What was learned by asking holds only if the number is the same afterwards.
+ */
+CUstream legacy_handle(uint64_t context, uint64_t *ret_turn);
+
+/* In a forked child: nothing is there any more. */
+void legacy_forked(void);
+
+#endif

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Tell: the records (order_* events, tracing/events.yaml) from which `slipstream verify` proves that legacy order was kept, and the counts of the report. Called by turn.c
+ * and barrier.c. Records are numbered when they happen, under the lock where there is one, and sent behind the call, since a tracer may block.
+ */
+#include "catalogue/catalogue.h"
+#include "legacy/internal.h"
+#include "state/state.h"
+
+uint64_t legacy_sequence(struct legacy_context *context, const struct legacy_pass *pass)
+{
+	return pass->tells ? __atomic_add_fetch(&context->sequence, 1, __ATOMIC_RELAXED) : 0;
+}
+
+void legacy_meet(const struct call *call, struct legacy_pass *pass)
+{
+	if (!pass->tells ||
+	    __atomic_exchange_n(state_legacy_told(call->stream), 1, __ATOMIC_RELAXED))
+		return;
+	pass->is_first = true;
+	pass->newcomer = (struct trace_order_stream){
+		.context = pass->context->number,
+		.sequence = legacy_sequence(pass->context, pass),
+		.stream = state_stream_number(call->stream),
+		.kind = call->stream_kind,
+	};
+}
+
+void legacy_number(const struct call *call, struct legacy_pass *pass)
+{
+	if (!pass->tells || !pass->context)
+		return;
+	pass->submit = (struct trace_order_submit){
+		.context = pass->context->number,
+		.sequence = legacy_sequence(pass->context, pass),
+		.stream = state_stream_number(call->stream),
+		.place = pass->place,
+		.operation = call->operation,
+		.function = call->function,
+		.reason = pass->reason,
+		.elided = pass->elided,
+		.open = !pass->held,
+	};
+}
+
+void legacy_tell(const struct legacy_pass *pass)
+{
+	struct trace_order_return returned;
+	uint32_t i;
+
+	if (!pass->tells)
+		return;
+	if (pass->is_first)
+		emit_trace(TRACE_ORDER_STREAM, &pass->newcomer);
+	for (i = 0; i < pass->turns && i < 2; i++)
+		emit_trace(TRACE_ORDER_TURN, &pass->turn[i]);
+	for (i = 0; i < pass->barriers; i++)
+		emit_trace(TRACE_ORDER_BARRIER, &pass->barrier[i]);
+	if (!pass->submit.sequence)
+		return;
+	emit_trace(TRACE_ORDER_SUBMIT, &pass->submit);
+	if (!pass->submit.open)
+		return;
+	returned = (struct trace_order_return){
+		.context = pass->submit.context,
+		.sequence = legacy_sequence(pass->context, pass),
+		.of = pass->submit.sequence,
+	};
+	emit_trace(TRACE_ORDER_RETURN, &returned);
+}
+
+void legacy_tell_end(struct legacy_context *context, uint32_t number)
+{
+	struct trace_order_end end = {.context = number};
+
+	if (!emit_traces_full() || !context->sequence)
+		return;
+	end.sequence = __atomic_add_fetch(&context->sequence, 1, __ATOMIC_RELAXED);
+	emit_trace(TRACE_ORDER_END, &end);
+}

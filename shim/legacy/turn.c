@@ -1,0 +1,469 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Turn: which way a call goes, and what comes before it. Called by the generated wrappers.
+ *
+ * NATIVE and SUBSTITUTE. In NATIVE the driver orders everything, so calls take no lock; each is counted in flight while it is on its way. The turn
+ * changes to SUBSTITUTE only while nothing is: who counts itself looks at the turn afterwards, who changes the turn looks at the count
+ * afterwards, both sequentially consistent, so one of them sees the other. In SUBSTITUTE an operation on a blocking stream that may wait is
+ * counted, too; until it is back, the next legacy operation changes the turn to NATIVE, where it needs no barrier of ours.
+ *
+ * Launches that take the short way are not seen here. They are native, and there are none on legacy and blocking streams of a context from the
+ * moment on when both kinds have been used (state_launch_bar()); those under way then are waited for before the first turn.
+ */
+#include <stddef.h>
+#include <string.h>
+
+#include "catalogue/catalogue.h"
+#include "config.h"
+#include "driver/driver.h"
+#include "legacy/internal.h"
+#include "legacy/legacy.h"
+#include "state/launch.h"
+#include "state/proof.h"
+#include "state/state.h"
+
+/* Operations in a queue, as far as is known, up to which nothing that is submitted waits for room; drivers were seen to wait from 1024 on. */
+#define QUEUE_MAX 256
+/* Most operations in a row that a context is asked for before its turn changes again. */
+#define PATIENCE_MAX 1024
+
+static bool is_device_kind(uint8_t kind)
+{
+	return kind == MEMORY_DEVICE || kind == MEMORY_POOL;
+}
+
+static bool is_pinned_kind(uint8_t kind)
+{
+	return kind == MEMORY_PINNED || kind == MEMORY_REGISTERED;
+}
+
+/* Never waits, but for room in its queue (sync-catalogue: what the driver was measured to do). */
+static bool is_quick(const struct call *call)
+{
+	if (call->flags & (CALL_SYNC_MEMOPS | CALL_TWO_CONTEXTS))
+		return false;
+	switch (call->operation) {
+	case OPERATION_KERNEL:
+		/* The first launch of a function loads it, and may wait for the context. */
+		return !(call->flags & CALL_FIRST_USE);
+	case OPERATION_COPY:
+		return (is_device_kind(call->source_kind) &&
+			(is_device_kind(call->destination_kind) ||
+			 is_pinned_kind(call->destination_kind))) ||
+		       (is_pinned_kind(call->source_kind) &&
+			is_device_kind(call->destination_kind));
+	case OPERATION_MEMSET:
+		return is_device_kind(call->destination_kind);
+	case OPERATION_HOST_FUNCTION:
+	case OPERATION_GRAPH:
+	case OPERATION_MEMORY_OP:
+	case OPERATION_EVENT_WAIT:
+		return true;
+	default:
+		/* A record has no operation of its own. */
+		return catalogue_rows[call->function].kind == CATALOGUE_KIND_EVENT;
+	}
+}
+
+static bool is_short(const struct call *call)
+{
+	return call->backlog < QUEUE_MAX;
+}
+
+static CUstream handle_of(const struct call *call)
+{
+	return call->stream_kind == STREAM_PER_THREAD ? CU_STREAM_PER_THREAD : call->stream_handle;
+}
+
+/* ---- turns, under the lock ---- */
+
+static void turned(struct legacy_context *context, struct legacy_pass *pass, uint32_t place)
+{
+	pass->turn[pass->turns++ & 1] = (struct trace_order_turn){
+		.context = context->number,
+		.sequence = legacy_sequence(context, pass),
+		.place = place,
+	};
+}
+
+static void all_joined(struct legacy_context *context)
+{
+	context->dirty = NULL;
+	context->joins_all = false;
+}
+
+/* The substitute has work that the legacy stream itself is not behind? */
+static bool is_ahead(const struct legacy_context *context)
+{
+	return context->epoch != context->turn_epoch;
+}
+
+/*
+ * The driver refuses to let the legacy stream wait: then the host waits, which is as good. Not where a blocking stream captures: there the
+ * program's own call is refused, too.
+ */
+static void to_native(struct legacy_context *context, struct legacy_pass *pass)
+{
+	turned(context, pass, TRACE_ORDER_NATIVE);
+	if (!barrier_back(context, pass)) {
+		(void)driver.cuStreamSynchronize(context->substitute);
+		emit_note(NOTE_REWRITE, "legacy: a barrier could not be placed, the host waited");
+	}
+	if (is_ahead(context) && context->patience < PATIENCE_MAX)
+		context->patience = context->patience ? 2 * context->patience : config.legacy_after;
+	context->row = 0;
+	all_joined(context);
+	__atomic_store_n(&context->turn, context->turn + 1, __ATOMIC_SEQ_CST);
+}
+
+/* True: the turn is SUBSTITUTE now. */
+static bool to_substitute(struct legacy_context *context, struct legacy_pass *pass)
+{
+	if (!legacy_make_substitute(context))
+		return false;
+	/* Pairs with count_in(): whoever counted itself before is seen here, who does it later sees the turn. */
+	__atomic_store_n(&context->turn, context->turn + 1, __ATOMIC_SEQ_CST);
+	if (__atomic_load_n(&context->in_flight, __ATOMIC_SEQ_CST)) {
+		__atomic_store_n(&context->turn, context->turn - 1, __ATOMIC_SEQ_CST);
+		return false;
+	}
+	turned(context, pass, TRACE_ORDER_SUBSTITUTE);
+	if (!barrier_join(context, pass)) {
+		/* Nothing is on the substitute that the legacy stream would have to wait for. */
+		turned(context, pass, TRACE_ORDER_NATIVE);
+		__atomic_store_n(&context->turn, context->turn + 1, __ATOMIC_SEQ_CST);
+		return false;
+	}
+	all_joined(context);
+	context->turn_epoch = context->epoch;
+	return true;
+}
+
+/* Everything that the substitute's next operation must come behind. False: a barrier could not be placed. */
+static bool join(struct legacy_context *context, struct legacy_pass *pass)
+{
+	bool is_clean = !context->dirty && !context->joins_all;
+
+	if (is_clean) {
+		pass->elided = TRACE_ORDER_CLEAN;
+		return true;
+	}
+	if (context->joins_all || state_queued(context->dirty) >= QUEUE_MAX ||
+	    !barrier_explicit(context, pass)) {
+		if (!barrier_join(context, pass))
+			return false;
+	}
+	all_joined(context);
+	return true;
+}
+
+static void is_dirty(struct legacy_context *context, struct state_stream *stream, uint32_t kind)
+{
+	if (context->joins_all || context->dirty == stream)
+		return;
+	/* Another thread's per-thread stream has no name. */
+	if (context->dirty || kind != STREAM_BLOCKING) {
+		context->dirty = NULL;
+		context->joins_all = true;
+	} else {
+		context->dirty = stream;
+	}
+}
+
+/* ---- in flight ---- */
+
+/* True: counted, and the turn is NATIVE. */
+static bool count_in_native(struct legacy_context *context, struct legacy_pass *pass)
+{
+	/* Pairs with to_substitute(). */
+	__atomic_add_fetch(&context->in_flight, 1, __ATOMIC_SEQ_CST);
+	if (legacy_is_substitute(context)) {
+		__atomic_sub_fetch(&context->in_flight, 1, __ATOMIC_SEQ_CST);
+		return false;
+	}
+	pass->counted = true;
+	return true;
+}
+
+static void count_in(struct legacy_context *context, struct legacy_pass *pass)
+{
+	__atomic_add_fetch(&context->in_flight, 1, __ATOMIC_SEQ_CST);
+	pass->counted = true;
+}
+
+/* ---- one call ---- */
+
+/* Why a legacy operation may not go to the substitute now; 0: it may. */
+static uint8_t reason(struct legacy_context *context, const struct call *call,
+		      enum legacy_class class)
+{
+	if (state_is_doubted() || __atomic_load_n(&context->barred, __ATOMIC_RELAXED))
+		return TRACE_ORDER_DOUBT;
+	if (state_objection())
+		return TRACE_ORDER_CAPTURE;
+	if (class != LEGACY_REDIRECT || !is_quick(call))
+		return TRACE_ORDER_SLOW;
+	if (!is_short(call))
+		return TRACE_ORDER_QUEUE;
+	return 0;
+}
+
+/* A blocking stream captures: the driver refuses whatever touches the legacy stream, and a barrier there would end the capture. */
+static bool is_refused(void)
+{
+	CUstreamCaptureStatus status;
+
+	return state_objection() &&
+	       driver.cuStreamIsCapturing(CU_STREAM_LEGACY, &status) != CUDA_SUCCESS;
+}
+
+static void in_substitute(struct legacy_context *context, struct legacy_pass *pass)
+{
+	pass->stream = context->substitute;
+	pass->redirected = true;
+	pass->place = TRACE_ORDER_SUBSTITUTE;
+}
+
+/* Under the lock, which stays held where the pass says so. */
+static void legacy_in_substitute(struct legacy_context *context, struct legacy_pass *pass,
+				 uint8_t why)
+{
+	if (!why && __atomic_load_n(&context->in_flight, __ATOMIC_SEQ_CST))
+		why = TRACE_ORDER_QUEUE;
+	if (!why && !legacy_make_substitute(context))
+		why = TRACE_ORDER_DOUBT;
+	if (!why && join(context, pass)) {
+		context->epoch++;
+		in_substitute(context, pass);
+		pass->held = true;
+		return;
+	}
+	pass->reason = why ? why : TRACE_ORDER_DOUBT;
+	if (is_refused())
+		return;
+	to_native(context, pass);
+	count_in(context, pass);
+}
+
+static void blocking_in_substitute(struct legacy_context *context, const struct call *call,
+				   struct legacy_pass *pass, bool quick)
+{
+	uint64_t *epoch = state_legacy_epoch(call->stream);
+	uint64_t known = *epoch > context->turn_epoch ? *epoch : context->turn_epoch;
+
+	if (known == context->epoch) {
+		pass->elided = TRACE_ORDER_ORDERED;
+	} else if (barrier_post(context, pass, call->stream, handle_of(call))) {
+		*epoch = context->epoch;
+	} else {
+		(void)driver.cuStreamSynchronize(context->substitute);
+		emit_note(NOTE_REWRITE, "legacy: a barrier could not be placed, the host waited");
+	}
+	is_dirty(context, call->stream, call->stream_kind);
+	if (quick)
+		pass->held = true;
+	else
+		count_in(context, pass);
+}
+
+/* Both kinds of streams are in use from now on: launches no longer take the short way. */
+static void note_use(struct legacy_context *context, const struct call *call)
+{
+	uint32_t use =
+		call->stream_kind == STREAM_LEGACY ? LEGACY_USED_LEGACY : LEGACY_USED_BLOCKING;
+
+	if (call->stream_kind == STREAM_UNKNOWN)
+		__atomic_store_n(&context->barred, 1, __ATOMIC_RELAXED);
+	if (!(__atomic_load_n(&context->used, __ATOMIC_RELAXED) & use) &&
+	    __atomic_or_fetch(&context->used, use, __ATOMIC_SEQ_CST) == LEGACY_USED_BOTH)
+		state_launch_bar(call->context);
+}
+
+/* Is it worth it, and has everything that was begun before both kinds were used ended? */
+static bool is_wanted(struct legacy_context *context)
+{
+	if (__atomic_load_n(&context->used, __ATOMIC_RELAXED) != LEGACY_USED_BOTH)
+		return false;
+	if (__atomic_load_n(&context->row, __ATOMIC_RELAXED) <
+	    __atomic_load_n(&context->patience, __ATOMIC_RELAXED)) {
+		__atomic_add_fetch(&context->row, 1, __ATOMIC_RELAXED);
+		return false;
+	}
+	if (!__atomic_load_n(&context->settled, __ATOMIC_RELAXED)) {
+		if (!state_launch_settled())
+			return false;
+		__atomic_store_n(&context->settled, 1, __ATOMIC_RELAXED);
+	}
+	return true;
+}
+
+static uint8_t why_unwanted(const struct legacy_context *context)
+{
+	return __atomic_load_n(&context->used, __ATOMIC_RELAXED) == LEGACY_USED_BOTH
+		       ? TRACE_ORDER_PREFERRED
+		       : TRACE_ORDER_UNMIXED;
+}
+
+static bool is_dead(const struct legacy_context *context, const struct call *call)
+{
+	return __atomic_load_n(&context->id, __ATOMIC_ACQUIRE) != state_context_id(call->context);
+}
+
+/* The lock is held by this thread further out: a call from a signal handler, or that the driver made. */
+static void nested(struct legacy_pass *pass)
+{
+	state_unseen();
+	pass->context = NULL;
+}
+
+static void enter_legacy(struct legacy_context *context, const struct call *call,
+			 struct legacy_pass *pass, enum legacy_class class)
+{
+	uint8_t why = reason(context, call, class);
+
+	if (why)
+		__atomic_store_n(&context->row, 0, __ATOMIC_RELAXED);
+	if (!legacy_is_substitute(context) && (why || !is_wanted(context))) {
+		pass->reason = why ? why : why_unwanted(context);
+		if (count_in_native(context, pass)) {
+			legacy_number(call, pass);
+			return;
+		}
+	}
+	if (!lock_take(&context->lock)) {
+		nested(pass);
+		return;
+	}
+	pass->reason = why;
+	if (is_dead(context, call)) {
+		pass->context = NULL;
+	} else if (legacy_is_substitute(context)) {
+		legacy_in_substitute(context, pass, why);
+	} else if (!why && to_substitute(context, pass)) {
+		legacy_in_substitute(context, pass, why);
+	} else {
+		pass->reason = why ? why : TRACE_ORDER_QUEUE;
+		count_in(context, pass);
+	}
+	legacy_number(call, pass);
+	if (!pass->held)
+		lock_give(&context->lock);
+}
+
+static void enter_blocking(struct legacy_context *context, const struct call *call,
+			   struct legacy_pass *pass, enum legacy_class class)
+{
+	bool quick;
+
+	if (count_in_native(context, pass)) {
+		legacy_number(call, pass);
+		return;
+	}
+	if (!lock_take(&context->lock)) {
+		nested(pass);
+		return;
+	}
+	quick = class == LEGACY_REDIRECT && is_quick(call) && is_short(call);
+	if (is_dead(context, call))
+		pass->context = NULL;
+	else if (legacy_is_substitute(context))
+		blocking_in_substitute(context, call, pass, quick);
+	else
+		count_in(context, pass);
+	legacy_number(call, pass);
+	if (!pass->held)
+		lock_give(&context->lock);
+}
+
+/* What waits for the legacy stream waits for its blocking streams, too: the substitute is behind them then. Nothing is held on return. */
+static void observe(struct legacy_context *context, const struct call *call,
+		    struct legacy_pass *pass)
+{
+	if (call->stream_kind != STREAM_LEGACY || !legacy_is_substitute(context) ||
+	    !lock_take(&context->lock)) {
+		pass->context = NULL;
+		return;
+	}
+	if (is_dead(context, call) || !legacy_is_substitute(context) || is_refused()) {
+		/* The driver's business. */
+	} else if (!state_is_doubted() && join(context, pass)) {
+		in_substitute(context, pass);
+	} else {
+		to_native(context, pass);
+	}
+	lock_give(&context->lock);
+}
+
+/* A copy between two contexts is ordered in both: native in the other one, too, which is made current for as long as that takes. */
+static void enter_peer(struct call *call, struct legacy_pass *pass)
+{
+	struct state_context *of = state_context_by_handle(call->peer_context);
+	struct legacy_context *peer = of ? legacy_of(of) : NULL;
+	struct legacy_pass other = {.tells = emit_traces_full()};
+	CUcontext handle = (CUcontext)(uintptr_t)call->peer_context, popped;
+
+	if (!peer || peer == pass->context)
+		return;
+	pass->peer = peer;
+	if (count_in_native(peer, &other))
+		return;
+	if (!driver.cuCtxPushCurrent_v2 || !driver.cuCtxPopCurrent_v2 ||
+	    driver.cuCtxPushCurrent_v2(handle) != CUDA_SUCCESS) {
+		pass->peer = NULL;
+		return;
+	}
+	if (lock_take(&peer->lock)) {
+		other.context = peer;
+		if (legacy_is_substitute(peer) && !is_refused())
+			to_native(peer, &other);
+		count_in(peer, &other);
+		lock_give(&peer->lock);
+		legacy_tell(&other);
+	} else {
+		pass->peer = NULL;
+	}
+	(void)driver.cuCtxPopCurrent_v2(&popped);
+}
+
+void legacy_enter(struct call *call, struct legacy_pass *pass, enum legacy_class class)
+{
+	struct legacy_context *context;
+	bool is_legacy = call->stream_kind == STREAM_LEGACY;
+
+	memset(pass, 0, offsetof(struct legacy_pass, newcomer));
+	pass->submit.sequence = 0;
+	if (!call->stream || !call->context || call->stream_kind == STREAM_NON_BLOCKING ||
+	    call->flags & CALL_CAPTURED)
+		return;
+	context = legacy_of(call->context);
+	if (!context)
+		return;
+	pass->context = context;
+	pass->tells = emit_traces_full();
+	if (class == LEGACY_OBSERVE) {
+		observe(context, call, pass);
+		legacy_tell(pass);
+		pass->context = NULL;
+		return;
+	}
+	note_use(context, call);
+	if (call->flags & CALL_TWO_CONTEXTS)
+		enter_peer(call, pass);
+	legacy_meet(call, pass);
+	if (is_legacy)
+		enter_legacy(context, call, pass, class);
+	else
+		enter_blocking(context, call, pass, class);
+}
+
+void legacy_leave(struct legacy_pass *pass)
+{
+	if (pass->held)
+		lock_give(&pass->context->lock);
+	legacy_tell(pass);
+	/* Behind the call: who finds nobody in flight comes after it. */
+	if (pass->counted)
+		__atomic_sub_fetch(&pass->context->in_flight, 1, __ATOMIC_SEQ_CST);
+	if (pass->peer)
+		__atomic_sub_fetch(&pass->peer->in_flight, 1, __ATOMIC_SEQ_CST);
+}
