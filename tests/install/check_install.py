@@ -25,6 +25,7 @@ TRACING = [
     ("tracing/provider/libslipstream-lttng.so", "slipstream/libslipstream-lttng.so"),
 ]
 ANALYSIS = [
+    ("tools/verify/slipstream-verify", "slipstream/slipstream-verify"),
     ("tracing/analysis/slipstream-analyze", "slipstream/slipstream-analyze"),
     ("tracing/analysis/babeltrace-plugin-slipstream.so", "babeltrace2/plugins/babeltrace-plugin-slipstream.so"),
 ]

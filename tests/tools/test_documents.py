@@ -25,7 +25,7 @@ class Manual(unittest.TestCase):
 
     def test_options(self):
         # trace is not part of every build.
-        for command in ("run", "report", "doctor", "bisect", *(["trace"] if os.path.exists(TRACE) else [])):
+        for command in ("run", "report", "doctor", "bisect", "verify", *(["trace"] if os.path.exists(TRACE) else [])):
             page = self.page("slipstream-%s.1" % command)
             named = set(re.findall(r"^\\fB(--[a-z-]+)", page, re.M))
             self.assertEqual(named, options_of(command), command)
@@ -41,7 +41,8 @@ class Manual(unittest.TestCase):
 
     @unittest.skipUnless(shutil.which("man"), "no man here")
     def test_pages_are_clean(self):
-        for name in ("slipstream", "slipstream-run", "slipstream-report", "slipstream-doctor", "slipstream-trace", "slipstream-bisect"):
+        for name in ("slipstream", "slipstream-run", "slipstream-report", "slipstream-doctor", "slipstream-trace", "slipstream-bisect",
+                     "slipstream-verify"):
             shown = subprocess.run(["man", "--warnings", "-E", "UTF-8", "-l", os.path.join(FOLDER, name + ".1")],
                                    capture_output=True, text=True,
                                    env={**os.environ, "MANPAGER": "cat", "LC_ALL": "C.UTF-8", "MANWIDTH": "100"})
@@ -94,7 +95,7 @@ class Completion(unittest.TestCase):
         self.assertEqual(self.complete("slipstream", "do"), {"doctor"})
 
     def test_options(self):
-        for command in ("run", "report", "doctor", "bisect", *(["trace"] if os.path.exists(TRACE) else [])):
+        for command in ("run", "report", "doctor", "bisect", "verify", *(["trace"] if os.path.exists(TRACE) else [])):
             self.assertEqual({word.rstrip("=") for word in self.complete("slipstream", command, "--")}, options_of(command))
 
     def test_values(self):

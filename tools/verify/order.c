@@ -1,0 +1,520 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Order: the proof for one context (order.h).
+ *
+ * Three kinds of lanes: blocking and per-thread streams (S), the legacy stream itself (N), its
+ * substitute (L). The clock of a lane says up to which record it is behind the others:
+ *
+ *	native		all operations of lanes S and N up to there
+ *	substitute	all operations of L up to there
+ *	joined		those of one lane S (kept with that lane: only L needs it)
+ *
+ * They grow by
+ *	a barrier that stands for records up to r
+ *		S -> L	joined[S] = r, and what S itself is behind
+ *		N -> L	native = r: by the driver's rule N is behind all S
+ *		L -> S, L -> N	substitute = r
+ *	the driver's rule, at an operation of N: N is behind what any S was behind
+ *	the driver's rule, at an operation of S: S is behind N, and what N was behind
+ *
+ * So what is left to check, at each operation:
+ *	S, N	substitute reaches the last operation of L. All else the driver does.
+ *	L	native or joined reaches the last operation of each lane S and N that had one since the last
+ *		operation of L. All earlier ones that one was behind, and L is one lane.
+ * This is constant time, but for the lanes at the last: each had an operation for it.
+ *
+ * A call that is open was handed to the driver some time between its two records. What it must be behind
+ * is checked at the first one, and what is behind it must reach the second one. Until that has come
+ * nothing can be ordered with it but by the driver.
+ *
+ * After a finding the missing edge is taken to be there, so that one missing barrier is told once.
+ */
+#include "verify/order.h"
+
+#include <inttypes.h>
+
+#include "emit/record.h"
+#include "memory.h"
+#include "tracing/analysis/table.h"
+#include "verify/findings.h"
+
+/* The last barrier of a kind, where it is older than its record. */
+struct stale {
+	uint64_t sequence, recorded;
+};
+
+struct lane {
+	uint32_t stream, kind, version;
+	bool is_told; /* by order_stream: definitions say nothing new */
+	bool is_gone;
+	bool is_dirty; /* in the list of lanes that had an operation since the last one of L */
+	struct lane *next_dirty, *next_gone;
+	uint64_t native, substitute;  /* S, N: what it is behind */
+	uint64_t joined;              /* L is behind it up to there */
+	uint64_t active;              /* legacy operations before its last one, plus one */
+	struct verify_operation last; /* the one that is covered last */
+	struct stale to_substitute, from_substitute;
+};
+
+/* A call that has not returned. */
+struct open_call {
+	struct verify_operation operation;
+	struct lane *lane;   /* NULL: L */
+	uint64_t substitute; /* what it is behind, and others behind it only once it has returned */
+	bool is_told;
+};
+
+struct order {
+	struct verify_result *result;
+	uint32_t process, context;
+	struct table lanes;  /* struct lane *, by number of the stream */
+	struct lane *legacy; /* N; NULL: not known yet */
+	struct lane *dirty, *gone;
+	uint64_t native;              /* of L */
+	struct verify_operation last; /* of L */
+	uint64_t any_substitute;      /* what any S was behind */
+	uint64_t legacy_count,
+		active; /* legacy operations; lanes with operations since the last one */
+	uint32_t place; /* the turn */
+	struct open_call *open;
+	size_t open_count, open_capacity;
+};
+
+static uint64_t larger(uint64_t one, uint64_t other)
+{
+	return one > other ? one : other;
+}
+
+static void advance(uint64_t *value, uint64_t to)
+{
+	*value = larger(*value, to);
+}
+
+struct order *order_new(struct verify_result *result, uint32_t process, uint32_t context)
+{
+	struct order *order = memory_new(sizeof(*order));
+
+	order->result = result;
+	order->process = process;
+	order->context = context;
+	order->lanes.data_size = sizeof(struct lane *);
+	return order;
+}
+
+struct order *order_free(struct order *order)
+{
+	if (!order)
+		return NULL;
+	for (size_t i = 0; i < order->lanes.count; i++)
+		free(*(struct lane **)table_at(&order->lanes, i));
+	while (order->gone) {
+		struct lane *lane = order->gone;
+
+		order->gone = lane->next_gone;
+		free(lane);
+	}
+	table_done(&order->lanes);
+	free(order->open);
+	free(order);
+	return NULL;
+}
+
+static void contradict(struct order *order, uint64_t sequence, const char *what)
+{
+	findings_say(order->result, VERIFY_CONTRADICTION, order->process, order->context,
+		     "record %" PRIu64 " of context %" PRIu32 " %s", sequence, order->context,
+		     what);
+}
+
+static void miss(struct order *order, enum verify_finding_kind kind,
+		 const struct verify_operation *before, const struct verify_operation *after,
+		 const struct stale *stale)
+{
+	struct verify_finding finding = {.kind = kind,
+					 .process = order->process,
+					 .context = order->context,
+					 .before = *before,
+					 .after = *after};
+
+	if (stale && stale->sequence > before->sequence) {
+		finding.stale = stale->sequence;
+		finding.stale_recorded = stale->recorded;
+	}
+	findings_add(order->result, &finding);
+}
+
+/* ---- lanes ---- */
+
+static struct lane *find_lane(const struct order *order, uint32_t stream)
+{
+	struct lane **place = table_find(&order->lanes, stream, 0);
+
+	return place ? *place : NULL;
+}
+
+/* The stream that had the number is gone. What it submitted still has to be joined. */
+static void retire(struct order *order, struct lane *lane)
+{
+	lane->is_gone = true;
+	lane->last.is_gone = true;
+	lane->next_gone = order->gone;
+	order->gone = lane;
+	if (order->legacy == lane)
+		order->legacy = NULL;
+}
+
+static struct lane *new_lane(struct order *order, uint64_t sequence, uint32_t stream, uint32_t kind)
+{
+	struct lane **place = table_add(&order->lanes, stream, 0, &(bool){false});
+	struct lane *lane = memory_new(sizeof(*lane));
+
+	if (*place)
+		retire(order, *place);
+	*place = lane;
+	lane->stream = stream;
+	lane->kind = kind;
+	if (kind == STREAM_LEGACY) {
+		if (order->legacy)
+			contradict(order, sequence, "names a second legacy stream");
+		order->legacy = lane;
+	} else if (kind != STREAM_BLOCKING && kind != STREAM_PER_THREAD) {
+		contradict(order, sequence,
+			   "names a stream that is none of legacy, blocking, per-thread");
+	}
+	return lane;
+}
+
+bool order_knows(const struct order *order, uint32_t stream)
+{
+	const struct lane *lane = find_lane(order, stream);
+
+	return lane && lane->is_told;
+}
+
+void order_define(struct order *order, uint64_t sequence, const struct order_stream *stream)
+{
+	struct lane *lane = find_lane(order, stream->number);
+
+	if (lane && (lane->is_told || lane->version == stream->version))
+		return;
+	lane = new_lane(order, sequence, stream->number, stream->kind);
+	lane->version = stream->version;
+}
+
+static void free_gone(struct order *order)
+{
+	struct lane **at = &order->gone;
+
+	while (*at) {
+		struct lane *lane = *at;
+		bool is_open = lane->is_dirty;
+
+		for (size_t i = 0; i < order->open_count; i++)
+			is_open |= order->open[i].lane == lane;
+		if (is_open) {
+			at = &lane->next_gone;
+			continue;
+		}
+		*at = lane->next_gone;
+		free(lane);
+	}
+}
+
+static void mark_dirty(struct order *order, struct lane *lane)
+{
+	if (lane->is_dirty)
+		return;
+	lane->is_dirty = true;
+	lane->next_dirty = order->dirty;
+	order->dirty = lane;
+}
+
+/* ---- checks ---- */
+
+/* Whatever is still on its way to the driver can be on either side. */
+static void check_flight(struct order *order, const struct verify_operation *operation,
+			 uint32_t place)
+{
+	for (size_t i = 0; i < order->open_count; i++)
+		if (order->open[i].operation.place == place && !order->open[i].is_told) {
+			miss(order, VERIFY_FLIGHT, &order->open[i].operation, operation, NULL);
+			order->open[i].is_told = true;
+		}
+}
+
+/* An operation of S or N: behind the last one of L. */
+static void check_native(struct order *order, struct lane *lane,
+			 const struct verify_operation *operation, uint64_t behind)
+{
+	check_flight(order, operation, TRACE_ORDER_SUBSTITUTE);
+	if (order->last.covered <= behind)
+		return;
+	miss(order, VERIFY_EDGE, &order->last, operation, &lane->from_substitute);
+	advance(&lane->substitute, order->last.covered);
+}
+
+/* One of L: behind all of S and N. */
+static void check_substitute(struct order *order, const struct verify_operation *operation)
+{
+	check_flight(order, operation, TRACE_ORDER_NATIVE);
+	while (order->dirty) {
+		struct lane *lane = order->dirty;
+
+		order->dirty = lane->next_dirty;
+		lane->is_dirty = false;
+		if (lane->last.covered > larger(order->native, lane->joined))
+			miss(order, VERIFY_EDGE, &lane->last, operation, &lane->to_substitute);
+	}
+	free_gone(order);
+}
+
+/* ---- records ---- */
+
+static void take_turn(struct order *order, const struct order_record *record)
+{
+	if (record->turn.place > TRACE_ORDER_SUBSTITUTE)
+		contradict(order, record->sequence, "turns to a place that does not exist");
+	order->place = record->turn.place;
+	order->result->turns++;
+}
+
+static void take_stream(struct order *order, const struct order_record *record)
+{
+	new_lane(order, record->sequence, record->stream.stream, record->stream.kind)->is_told =
+		true;
+}
+
+/* What the operation said, now that it is known to be with the driver. */
+static void settle(struct order *order, const struct open_call *call, uint64_t covered)
+{
+	struct lane *lane = call->lane;
+
+	if (!lane) {
+		order->last = call->operation;
+		order->last.covered = covered;
+		return;
+	}
+	lane->last = call->operation;
+	lane->last.covered = covered;
+	lane->last.is_gone = lane->is_gone;
+	mark_dirty(order, lane);
+	if (lane->kind == STREAM_LEGACY) {
+		advance(&lane->native, call->operation.sequence);
+		advance(&lane->substitute, call->substitute);
+	} else {
+		advance(&order->any_substitute, call->substitute);
+	}
+}
+
+static void keep_open(struct order *order, const struct open_call *call)
+{
+	order->open = memory_grow(order->open, order->open_count, &order->open_capacity,
+				  sizeof(order->open[0]));
+	order->open[order->open_count++] = *call;
+}
+
+static void take_return(struct order *order, const struct order_record *record)
+{
+	for (size_t i = 0; i < order->open_count; i++) {
+		struct open_call call = order->open[i];
+
+		if (call.operation.sequence != record->returned.of)
+			continue;
+		order->open[i] = order->open[--order->open_count];
+		settle(order, &call, record->sequence);
+		return;
+	}
+	contradict(order, record->sequence, "tells of the return of a call that was not open");
+}
+
+/* How many orderings this operation closes: with the last legacy one, or with each lane since then. */
+static void count_orderings(struct order *order, struct lane *lane, bool is_legacy)
+{
+	struct verify_result *result = order->result;
+
+	result->orderings += order->legacy_count > 0;
+	if (is_legacy) {
+		result->orderings += order->active;
+		order->active = 0;
+		order->legacy_count++;
+		result->legacy++;
+	} else if (lane->active != order->legacy_count + 1) {
+		lane->active = order->legacy_count + 1;
+		order->active++;
+	}
+}
+
+/* An operation of S or N. */
+static void submit_native(struct order *order, struct lane *lane, struct open_call *call)
+{
+	struct lane *legacy = order->legacy;
+
+	if (lane == legacy) {
+		call->substitute = larger(lane->substitute, order->any_substitute);
+	} else {
+		if (legacy) {
+			advance(&lane->native, legacy->native);
+			advance(&lane->substitute, legacy->substitute);
+		}
+		call->substitute = lane->substitute;
+	}
+	check_native(order, lane, &call->operation, call->substitute);
+	advance(&call->substitute, lane->substitute);
+}
+
+static void take_submit(struct order *order, const struct order_record *record)
+{
+	const struct trace_order_submit *submit = &record->submit;
+	struct verify_result *result = order->result;
+	struct lane *lane = find_lane(order, submit->stream);
+	struct open_call call = {.operation = {.sequence = record->sequence,
+					       .covered = record->sequence,
+					       .stream = submit->stream,
+					       .place = submit->place,
+					       .function = submit->function}};
+	bool is_legacy = lane->kind == STREAM_LEGACY;
+
+	if (submit->place > TRACE_ORDER_SUBSTITUTE || (submit->place && !is_legacy) ||
+	    submit->elided > TRACE_ORDER_ORDERED || submit->reason > TRACE_ORDER_PREFERRED ||
+	    submit->open > 1) {
+		contradict(order, record->sequence,
+			   "is of a place, a reason or a state that does not exist");
+		return;
+	}
+	if (submit->place && !order->place)
+		contradict(order, record->sequence, "is on the substitute before a turn to it");
+	result->operations++;
+	result->elisions[submit->elided]++;
+	if (is_legacy)
+		result->natives[submit->reason]++;
+	count_orderings(order, lane, is_legacy);
+	if (submit->place) {
+		check_substitute(order, &call.operation);
+	} else {
+		submit_native(order, lane, &call);
+		call.lane = lane;
+	}
+	if (submit->open)
+		keep_open(order, &call);
+	else
+		settle(order, &call, record->sequence);
+}
+
+/* ---- barriers ---- */
+
+enum end { END_STREAM, END_LEGACY, END_SUBSTITUTE };
+
+static enum end end_of(const struct lane *lane, uint32_t place)
+{
+	if (lane->kind != STREAM_LEGACY)
+		return END_STREAM;
+	return place ? END_SUBSTITUTE : END_LEGACY;
+}
+
+static bool is_of_kind(uint32_t kind, enum end from, enum end to)
+{
+	switch (kind) {
+	case TRACE_ORDER_EXPLICIT:
+		return from == END_STREAM && to == END_SUBSTITUTE;
+	case TRACE_ORDER_JOIN:
+		return from == END_LEGACY && to == END_SUBSTITUTE;
+	case TRACE_ORDER_POST:
+		return from == END_SUBSTITUTE && to == END_STREAM;
+	case TRACE_ORDER_BACK:
+		return from == END_SUBSTITUTE && to == END_LEGACY;
+	case TRACE_ORDER_HOST:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static void note_stale(struct stale *stale, const struct order_record *record)
+{
+	*stale = (struct stale){record->sequence, record->barrier.recorded};
+	if (!stale->recorded)
+		*stale = (struct stale){0};
+}
+
+/* Something of ours was submitted to N. */
+static void settle_legacy(struct order *order, struct lane *legacy, uint64_t sequence)
+{
+	advance(&legacy->native, sequence);
+	advance(&legacy->substitute, order->any_substitute);
+}
+
+/* To L, of what stands for records up to `covered`. */
+static void join(struct order *order, struct lane *from, enum end end, uint64_t covered,
+		 const struct order_record *record)
+{
+	note_stale(&from->to_substitute, record);
+	if (end == END_STREAM) {
+		advance(&from->joined, covered);
+		/* What S was behind by then; of later operations nobody knows. */
+		if (from->last.sequence <= covered)
+			advance(&order->native, from->native);
+	} else if (end == END_LEGACY) {
+		advance(&order->native, covered);
+	}
+}
+
+static void take_barrier(struct order *order, const struct order_record *record)
+{
+	const struct trace_order_barrier *barrier = &record->barrier;
+	struct lane *from = find_lane(order, barrier->from_stream);
+	struct lane *to = find_lane(order, barrier->to_stream);
+	enum end from_end = end_of(from, barrier->from_place),
+		 to_end = end_of(to, barrier->to_place);
+	uint64_t covered = barrier->recorded ?: record->sequence;
+
+	if (barrier->from_place > TRACE_ORDER_SUBSTITUTE ||
+	    barrier->to_place > TRACE_ORDER_SUBSTITUTE ||
+	    (barrier->from_place && from_end == END_STREAM) ||
+	    (barrier->to_place && to_end == END_STREAM) ||
+	    !is_of_kind(barrier->kind, from_end, to_end) || covered > record->sequence) {
+		contradict(order, record->sequence, "is a barrier that does not exist");
+		return;
+	}
+	order->result->barriers[barrier->kind]++;
+	if (to_end == END_SUBSTITUTE) {
+		join(order, from, from_end, covered, record);
+	} else if (from_end == END_SUBSTITUTE) {
+		note_stale(&to->from_substitute, record);
+		advance(&to->substitute, covered);
+	}
+	/* An event of N that is recorded now, or a wait there, is an operation of N. */
+	if (barrier->kind == TRACE_ORDER_JOIN && !barrier->recorded)
+		settle_legacy(order, from, record->sequence);
+	if (barrier->kind == TRACE_ORDER_BACK)
+		settle_legacy(order, to, record->sequence);
+}
+
+void order_take(struct order *order, const struct order_record *record)
+{
+	order->result->records++;
+	switch (record->event) {
+	case TRACE_ORDER_TURN:
+		take_turn(order, record);
+		break;
+	case TRACE_ORDER_BARRIER:
+		take_barrier(order, record);
+		break;
+	case TRACE_ORDER_SUBMIT:
+		take_submit(order, record);
+		break;
+	case TRACE_ORDER_STREAM:
+		take_stream(order, record);
+		break;
+	default:
+		take_return(order, record);
+	}
+}
+
+void order_finish(struct order *order)
+{
+	for (size_t i = 0; i < order->open_count; i++)
+		findings_say(order->result, VERIFY_INCOMPLETE, order->process, order->context,
+			     "incomplete: the call of record %" PRIu64 " of context %" PRIu32
+			     " never returned",
+			     order->open[i].operation.sequence, order->context);
+}
