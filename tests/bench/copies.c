@@ -63,15 +63,15 @@ static char *other;
 static struct {
 	const struct gpu *by;
 	CUstream stream, elsewhere;
-	CUdeviceptr device;
 } who[SIDES];
+/* For both, since two places of the same memory differ by up to a fifth. */
+static CUdeviceptr device;
 /* Copies that the wrapper made on an idle device, for a look at whether large ones were staged. */
 static uint64_t idle_copies_of_4m;
 
 static void copy(const struct cell *cell, int which, char *memory)
 {
 	const struct gpu *by = who[which].by;
-	CUdeviceptr device = who[which].device;
 	CUstream stream = who[which].stream;
 	CUresult result;
 
@@ -127,12 +127,11 @@ static void check_bytes(struct cell *cell, int which)
 
 	/* What the device has before, so that a copy that did nothing is seen. */
 	cold_fill(other, cell->bytes, cell->bytes + 7 * (size_t)which);
-	sides_check(side[RAW].cuMemcpyHtoD(who[which].device, other, cell->bytes), "cuMemcpyHtoD");
+	sides_check(side[RAW].cuMemcpyHtoD(device, other, cell->bytes), "cuMemcpyHtoD");
 	sides_check(side[RAW].context_synchronize(), "cuCtxSynchronize");
 	memory = turn(cell, which, 0);
 	if (cell->to_device) {
-		sides_check(side[RAW].cuMemcpyDtoH(other, who[which].device, cell->bytes),
-			    "cuMemcpyDtoH");
+		sides_check(side[RAW].cuMemcpyDtoH(other, device, cell->bytes), "cuMemcpyDtoH");
 		sides_check(side[RAW].context_synchronize(), "cuCtxSynchronize");
 	}
 	same = memcmp(memory, other, cell->bytes) == 0;
@@ -221,8 +220,9 @@ static void prepare(void)
 		sides_check(by->cuStreamCreate(&who[which].stream, 0), "cuStreamCreate");
 		sides_check(by->cuStreamCreate(&who[which].elsewhere, CU_STREAM_NON_BLOCKING),
 			    "cuStreamCreate");
-		sides_check(by->cuMemAlloc(&who[which].device, options.largest), "cuMemAlloc");
 	}
+	sides_check(side[options.control ? RAW : WRAPPED].cuMemAlloc(&device, options.largest),
+		    "cuMemAlloc");
 	cold_open(&host, options.cold_mib << 20, options.largest, MADV_NORMAL);
 	other = malloc(options.largest);
 	if (!other)

@@ -12,7 +12,7 @@ and until its stream was done.
 The rule: a copy is not slower than the driver's by more than 5 % or 0.3 us. A figure of a cell is
     slower      if even the lower ends of both intervals are beyond: the ratio's above 1.05 and the difference's above 0.3 us;
     ok          if the upper end of one of them is within;
-    undecided   else; more milliseconds make it one of the two.
+    undecided   else, or of fewer than 6 pairs; more milliseconds make it one of the two.
 Fails if a figure is slower, or if mode fix did not stage what it should have; the first not with `--quick`. `--cold 0`: twice the last-level cache. `--control`:
 both sides by the driver's address; what is not ok there is the method's own. With relax=order: behind.py.
 """
@@ -22,9 +22,13 @@ import sys
 import by_turns
 
 RATIO, MICROSECONDS = 1.05, 0.3
+# Of fewer samples not even the least and the greatest hold the median with 95 %.
+PAIRS_ENOUGH = 6
 
 
-def verdict(ratio, difference):
+def verdict(ratio, difference, pairs):
+    if pairs < PAIRS_ENOUGH:
+        return "undecided"
     if ratio[1] > RATIO and difference[1] > MICROSECONDS:
         return "slower"
     return "ok" if ratio[2] <= RATIO or difference[2] <= MICROSECONDS else "undecided"
@@ -38,7 +42,7 @@ def cells_of(lines):
         numbers = [float(word) for word in words[7:]]
         cell = dict(zip(("direction", "form", "state"), words[1:4]), bytes=int(words[4]), figure=words[5], pairs=int(words[6]), raw_us=numbers[0],
                     wrapped_us=numbers[1], ratio=numbers[2:5], difference_us=numbers[5:8])
-        cell["verdict"] = verdict(cell["ratio"], cell["difference_us"])
+        cell["verdict"] = verdict(cell["ratio"], cell["difference_us"], cell["pairs"])
         cells.append(cell)
     return cells
 

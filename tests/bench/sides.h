@@ -6,11 +6,12 @@
  * Why that is sound in mode fix, where the shim relies on having seen all work. A call by the driver's own address comes past the shim:
  * it is not seen, so it raises no doubt and turns no rewrite off; and the shim counts nothing of it as unfinished. So what the raw side submits must
  * not matter to any rewrite, and what the wrapped side submits must not be waited for past the shim, or it stays unfinished to it:
- * - each side has streams, device memory and blocks of its own, and frees what it allocated itself; the work of one never touches the other's
- *   memory, so a block that the shim gives out again was never used by a call that it did not see.
- * - what both must share (the legacy stream, ordinary memory of the host) is idle when the turn changes: whose turn it is waits, by its own
- *   side, for all that it submitted, before the other begins.
- * - each side waits by its own calls (a wait past the shim before, to stop a clock, teaches the shim nothing and does no harm); no side destroys, captures, or asks about what is the other's.
+ * - each side has streams of its own, and blocks that it allocates and frees itself; the work of one never touches the blocks of the other, so
+ *   what the shim gives out again was never used by a call that it did not see.
+ * - what both share (the legacy stream, ordinary memory of the host, device memory that is never freed) is idle when the turn changes:
+ *   whose turn it is waits, by its own side, for all that it submitted, before the other begins.
+ * - each side waits by its own calls (a wait past the shim before, to stop a clock, teaches the shim nothing and does no harm); no side destroys,
+ *   captures, or asks about what is the other's.
  * Whether the rewrites were really on is read from the record afterwards (by_turns.py).
  *
  * One thread.
