@@ -25,9 +25,9 @@ TRACING = [
     ("tracing/provider/libslipstream-lttng.so", "slipstream/libslipstream-lttng.so"),
 ]
 ANALYSIS = [
-    ("tools/verify/slipstream-verify", "slipstream/slipstream-verify"),
     ("tracing/analysis/slipstream-analyze", "slipstream/slipstream-analyze"),
     ("tracing/analysis/babeltrace-plugin-slipstream.so", "babeltrace2/plugins/babeltrace-plugin-slipstream.so"),
+    ("tools/verify/slipstream-verify", "slipstream/slipstream-verify"),
 ]
 GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "analysis", "golden", "one-wait")
 
