@@ -20,6 +20,7 @@
 #include "config.h"
 #include "driver/driver.h"
 #include "emit/emit.h"
+#include "rewrite/contexts.h"
 #include "rewrite/deny.h"
 #include "rewrite/events.h"
 #include "rewrite/internal.h"
@@ -37,7 +38,7 @@ static bool allocate(struct call *call, uint64_t context, CUresult *ret_result,
 	CUdeviceptr address = 0;
 	CUresult result;
 
-	held_sweep();
+	contexts_sweep();
 	call->entered = clock_ticks();
 	do
 		result = driver.cuMemAlloc_v2(&address, size);
@@ -132,7 +133,7 @@ static bool look(struct call *call, CUresult *ret_result, CUdeviceptr address,
 
 	*ret_done = false;
 	if (state != POOL_NOT_OURS && ret_block->context != state_context_id(call->context) &&
-	    held_sweep())
+	    contexts_sweep())
 		state = pool_look(address, ret_block);
 	/* Pinned memory is nothing that these calls free: the driver says so. */
 	if (state == POOL_NOT_OURS || pool_kind(ret_block->flags) != POOL_DEVICE)

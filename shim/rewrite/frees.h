@@ -26,9 +26,6 @@ void held_less(uint64_t context, uint64_t bytes);
 /* Bytes that the pool holds of all contexts of the current one's device; `current`: its id. */
 uint64_t held_on_current_device(uint64_t current);
 
-/* Forgets what is held of contexts that ended without our seeing it; false: there are none. Their addresses and handles are others' now. */
-bool held_sweep(void);
-
 /* Is any array held? */
 bool held_arrays(void);
 
@@ -53,11 +50,5 @@ uint32_t held_give_back_everywhere(int device, uint64_t current,
 CUresult array_destroy(const struct pool_block *block);
 /* All of the context's work has just been waited for: what is held of its arrays goes, if nothing else is at work. Not for another context than the current. */
 void array_context_synchronized(uint64_t context);
-
-/* A context is about to end, which state knows: until no thread frees anything in a context that is not its own. */
-void held_wait_for_visitors(void);
-
-/* Contexts ended: what was held of them is gone. */
-void held_drop(bool (*lives)(uint64_t context));
 
 #endif

@@ -14,6 +14,7 @@
 #include "config.h"
 #include "driver/driver.h"
 #include "emit/emit.h"
+#include "rewrite/contexts.h"
 #include "rewrite/events.h"
 #include "rewrite/frees.h"
 #include "rewrite/internal.h"
@@ -197,7 +198,7 @@ static bool destroy_or_keep(struct call *call, CUresult *ret_result, uint64_t ha
 
 	state = pool_look(handle, &block);
 	if (state != POOL_NOT_OURS && block.context != state_context_id(call->context) &&
-	    held_sweep())
+	    contexts_sweep())
 		state = pool_look(handle, &block);
 	switch (state) {
 	case POOL_NOT_OURS:

@@ -18,6 +18,7 @@
 #include "driver/driver.h"
 #include "emit/emit.h"
 #include "pool/magazine.h"
+#include "rewrite/contexts.h"
 #include "rewrite/deny.h"
 #include "rewrite/events.h"
 #include "rewrite/frees.h"
@@ -122,7 +123,7 @@ static bool allocate(struct call *call, uint64_t context, CUresult *ret_result, 
 	/* So that the end of the context is noticed, of others too, whose blocks count as held. */
 	if (driver.cuCtxGetDevice)
 		held_more(context, 0);
-	(void)held_sweep();
+	(void)contexts_sweep();
 	call->entered = clock_ticks();
 	do
 		result = driver_alloc(&address, size, flags);
@@ -257,7 +258,7 @@ static enum pool_state look(const struct call *call, const void *address,
 	enum pool_state state = pool_look((uintptr_t)address, ret_block);
 
 	if (state != POOL_NOT_OURS && ret_block->context != state_context_id(call->context) &&
-	    held_sweep())
+	    contexts_sweep())
 		state = pool_look((uintptr_t)address, ret_block);
 	return state;
 }

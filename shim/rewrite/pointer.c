@@ -5,6 +5,7 @@
  * freed block is no memory of the driver at all.
  */
 #include "driver/driver.h"
+#include "rewrite/contexts.h"
 #include "rewrite/frees.h"
 #include "rewrite/internal.h"
 #include "rewrite/rewrite.h"
@@ -26,7 +27,7 @@ enum pool_state pointer_find(uint64_t address, struct pool_block *ret_block)
 	    driver.cuMemGetAddressRange_v2(&base, NULL, address) == CUDA_SUCCESS && base != address)
 		state = pool_look(base, ret_block);
 	/* Of a context that is gone: the address is somebody else's now, or nobody's. */
-	if (state != POOL_NOT_OURS && !is_current(ret_block->context) && held_sweep())
+	if (state != POOL_NOT_OURS && !is_current(ret_block->context) && contexts_sweep())
 		return pointer_find(address, ret_block);
 	if (state == POOL_LIVE && address - ret_block->address >= ret_block->requested)
 		state = POOL_PARKED;

@@ -8,6 +8,7 @@
 #include "driver/driver.h"
 #include "emit/emit.h"
 #include "legacy/legacy.h"
+#include "rewrite/contexts.h"
 #include "rewrite/deny.h"
 #include "rewrite/frees.h"
 #include "rewrite/internal.h"
@@ -55,9 +56,9 @@ void rewrite_export_table(bool known)
 bool rewrite_context_ending(struct call *call, CUresult *ret_result)
 {
 	/* State has let go of it already; its memory goes with it. Should it not end, what was held stays with the driver. */
-	held_wait_for_visitors();
+	contexts_wait_for_visitors();
 	pinned_drop(state_context_lives);
-	held_drop(state_context_lives);
+	contexts_drop(state_context_lives);
 	stage_drop(state_context_lives);
 	legacy_drop(state_context_lives);
 	counts_bytes();
