@@ -65,8 +65,10 @@ bool rewrite_device_alloc(struct call *call, CUresult *ret_result, CUdeviceptr *
 		return false;
 	if (!objection)
 		objection = held_start();
-	if (!objection && !pool_size(POOL_DEVICE, bytes))
+	if (!objection && !pool_size(POOL_DEVICE, bytes)) {
+		COUNT_FREES(misses, 1);
 		objection = "larger than the pool may hold";
+	}
 	if (!objection && rewrite_denied(call, CONFIG_FIX_FREES))
 		objection = "denied at their call sites";
 	if (objection) {

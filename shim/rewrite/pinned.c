@@ -167,8 +167,10 @@ bool rewrite_host_alloc(struct call *call, CUresult *ret_result, void **ret_addr
 	if (!(config.fix & CONFIG_FIX_PINNED) || !ret_address || !bytes || !context ||
 	    flags & ~PINNED_FLAGS)
 		return false;
-	if (!objection && !pool_size(POOL_PINNED, bytes))
+	if (!objection && !pool_size(POOL_PINNED, bytes)) {
+		COUNT(misses, 1);
 		objection = "larger than the pool may hold";
+	}
 	if (!objection && rewrite_denied(call, CONFIG_FIX_PINNED))
 		objection = "denied at their call sites";
 	if (objection) {

@@ -131,6 +131,9 @@ def cases(options):
             _, total, _ = run(options, [options.cases, "mixed"], SLIPSTREAM_POOL_LIMIT=text)
             expect(total["limit_bytes"] == wanted or not wanted and 1 << 20 < total["limit_bytes"] < 1 << 40, f"counts {dict(total)}")
             expect(max(total["held_bytes"], total["peak_bytes"]) <= total["limit_bytes"], f"counts {dict(total)}")
+        # With no room for any block each allocation is the driver's, and is counted as that.
+        _, total, reasons = run(options, [options.cases, "mixed"], SLIPSTREAM_POOL_LIMIT="0")
+        expect(not total["hits"] and total["misses"] == 12000 == reasons["larger than the pool may hold"], f"counts {dict(total)} {dict(reasons)}")
 
     def mixed():
         """What the driver has for the program is little more than the program asked for."""
