@@ -176,8 +176,11 @@ static bool stage(struct call *call, CUresult *ret_result, struct staging *stagi
 		return go_to_driver("driver: the wait for the stream failed");
 	outcome = stage_copy(copy);
 	call->left = clock_ticks();
-	if (outcome == STAGE_DRIVER)
-		return go_to_driver("driver: no room to stage, or it could not be begun");
+	/* It has said why. */
+	if (outcome == STAGE_DRIVER) {
+		COUNT_STAGING(to_driver, 1);
+		return false;
+	}
 	call->flags |= CALL_STAGED;
 	if (copy->to_device && !(call->flags & CALL_ASYNC) && call->pending_count && !waits)
 		call->flags |= CALL_UNWAITED;

@@ -14,7 +14,7 @@
 #include <sys/mman.h>
 
 #include "driver/driver.h"
-#include "emit/emit.h"
+#include "stage/stage.h"
 
 #define EARN_SHARE 8
 #define EARN_LEAST ((uint64_t)1 << 20)
@@ -150,7 +150,7 @@ static bool make(struct chunk *chunk, uint64_t context)
 	if (!chunk->memory)
 		chunk->memory = chunk_map(CHUNK_BYTES);
 	if (!chunk->memory) {
-		emit_note(NOTE_REWRITE, "no memory for a chunk");
+		stage_says("no memory for a chunk");
 		return false;
 	}
 	/* By this thread, so that it lies on this thread's node. */
@@ -158,7 +158,7 @@ static bool make(struct chunk *chunk, uint64_t context)
 	result = driver.cuMemHostRegister_v2(chunk->memory, CHUNK_BYTES,
 					     CU_MEMHOSTREGISTER_PORTABLE);
 	if (result != CUDA_SUCCESS) {
-		emit_note(NOTE_REWRITE, "a chunk could not be pinned");
+		stage_says("a chunk could not be pinned");
 		return false;
 	}
 	chunk->event = NULL;
@@ -263,7 +263,7 @@ void chunk_give(struct chunk *chunk)
 
 void chunk_lose(struct chunk *chunk)
 {
-	emit_note(NOTE_REWRITE, "a chunk was lost, since its copy failed");
+	stage_says("a chunk was lost, since its copy failed");
 	to(chunk, DEAD);
 }
 

@@ -51,6 +51,8 @@ struct stage_tuning stage_tuning = {
 
 /* One for each slot of the copy threads: a helper may still be about to leave when the next copy begins. */
 static struct stage_job jobs[COPY_SLOTS];
+/* Of the copy that this thread makes: its note. */
+static __thread const char *said __attribute__((tls_model("initial-exec")));
 
 size_t stage_chunk_bytes(void)
 {
@@ -103,7 +105,7 @@ static bool copy_units(struct stage_job *job, int slot)
 		return true;
 	if (slot >= 0)
 		stage_job_leave(job, slot);
-	emit_note(NOTE_REWRITE, "memory that only the driver may touch");
+	stage_says("memory that only the driver may touch");
 	return false;
 }
 
@@ -118,7 +120,7 @@ static bool one_to_device(struct stage_job *job, const struct stage_piece *piece
 	}
 	result = stage_move(&job->shape, piece, chunk->memory, stream);
 	if (result != CUDA_SUCCESS)
-		emit_note(NOTE_REWRITE, "a staged copy could not be submitted");
+		stage_says("a staged copy could not be submitted");
 	/* Behind a failed one, too: nobody knows how far it came. */
 	return chunk_give_behind(chunk, stream) && result == CUDA_SUCCESS;
 }
@@ -130,7 +132,7 @@ static bool one_from_device(struct stage_job *job, const struct stage_piece *pie
 	bool done;
 
 	if (result != CUDA_SUCCESS) {
-		emit_note(NOTE_REWRITE, "a staged copy could not be submitted");
+		stage_says("a staged copy could not be submitted");
 		chunk_give_behind(chunk, stream);
 		return false;
 	}
@@ -154,7 +156,7 @@ static bool prepare_one(struct stage_job *job, size_t bytes)
 	/* Of a few pages the kernel tells quicker by mapping them. */
 	if (bytes <= CHUNK_SMALL_BYTES || stage_job_look(job))
 		return true;
-	emit_note(NOTE_REWRITE, "memory that only the driver may touch");
+	stage_says("memory that only the driver may touch");
 	return false;
 }
 
@@ -177,7 +179,7 @@ static bool copy_one(const struct stage_copy *copy, const struct stage_shape *sh
 		chunk = chunk_take(copy->context,
 				   bytes <= CHUNK_SMALL_BYTES ? CHUNK_SMALL : CHUNK_LARGE);
 		if (!chunk)
-			emit_note(NOTE_REWRITE, "no chunk for a staged copy");
+			stage_says("no chunk for a staged copy");
 	}
 	if (chunk) {
 		job->chunks[0] = chunk->memory;
@@ -223,7 +225,7 @@ static bool copy_with(const struct stage_copy *copy, struct stage_job *job, int 
 	for (i = 0; i < job->ring; i++)
 		job->chunks[i] = chunks[i]->memory;
 	if (job->ring < 2) {
-		emit_note(NOTE_REWRITE, "no chunks for a large staged copy");
+		stage_says("no chunks for a large staged copy");
 	} else {
 		end = stage_gated(job, ring, slot, copy->stream);
 	}
@@ -239,12 +241,12 @@ static bool copy_many(const struct stage_copy *copy, const struct stage_shape *s
 	int slot;
 
 	if (!stage_ring_possible() || !stage_memory_can_populate()) {
-		emit_note(NOTE_REWRITE, "large copies cannot be staged here");
+		stage_says("large copies cannot be staged here");
 		return false;
 	}
 	slot = copy_threads_take();
 	if (slot < 0) {
-		emit_note(NOTE_REWRITE, "too many staged copies at once");
+		stage_says("too many staged copies at once");
 		return false;
 	}
 	job = &jobs[slot];
@@ -252,7 +254,7 @@ static bool copy_many(const struct stage_copy *copy, const struct stage_shape *s
 	job->streamed = is_streamed(copy, bytes);
 	stage_job_prepare(job, STAGE_MEMORY_ASK);
 	if (!stage_job_look(job))
-		emit_note(NOTE_REWRITE, "memory that only the driver may touch");
+		stage_says("memory that only the driver may touch");
 	else
 		ring = stage_ring_take(copy->context, copy->to_device);
 	if (ring) {
@@ -288,21 +290,32 @@ static bool copy(const struct stage_copy *what)
 	       copy_many(what, &shape, bytes);
 }
 
+void stage_says(const char *why)
+{
+	if (!said)
+		said = why;
+}
+
 enum stage_outcome stage_copy(const struct stage_copy *what)
 {
 	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
 	int cancel_state;
-	bool done;
+	bool done = false;
 
-	if (!driver.cuMemHostRegister_v2 || !driver.cuEventCreate || !driver.cuEventRecord ||
-	    !driver.cuEventQuery || !driver.cuEventSynchronize || !driver.cuMemcpyHtoDAsync_v2 ||
-	    !driver.cuMemcpyDtoHAsync_v2 || !driver.cuThreadExchangeStreamCaptureMode ||
-	    driver.cuThreadExchangeStreamCaptureMode(&mode) != CUDA_SUCCESS)
-		return STAGE_DRIVER;
-	/* A thread that ended here would leave its gate closed. */
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
-	done = copy(what);
-	pthread_setcancelstate(cancel_state, NULL);
-	driver.cuThreadExchangeStreamCaptureMode(&mode);
+	said = NULL;
+	if (driver.cuMemHostRegister_v2 && driver.cuEventCreate && driver.cuEventRecord &&
+	    driver.cuEventQuery && driver.cuEventSynchronize && driver.cuMemcpyHtoDAsync_v2 &&
+	    driver.cuMemcpyDtoHAsync_v2 && driver.cuThreadExchangeStreamCaptureMode &&
+	    driver.cuThreadExchangeStreamCaptureMode(&mode) == CUDA_SUCCESS) {
+		/* A thread that ended here would leave its gate closed. */
+		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+		done = copy(what);
+		pthread_setcancelstate(cancel_state, NULL);
+		driver.cuThreadExchangeStreamCaptureMode(&mode);
+	}
+	if (!done)
+		stage_says("no room to stage a copy, or it could not be begun");
+	if (said)
+		emit_note(NOTE_REWRITE, said);
 	return done ? STAGE_DONE : STAGE_DRIVER;
 }

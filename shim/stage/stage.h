@@ -37,6 +37,12 @@ enum stage_outcome {
 };
 
 /*
+ * Inside the engine, on the thread of the copy: why it is declined, or what else went wrong; a constant text. The first of a copy becomes its only
+ * note, so that as many copies were declined as the reasons say.
+ */
+void stage_says(const char *why);
+
+/*
  * No lock is held. A copy that fails is the driver's from its beginning, so there is no status but the driver's own. Up to a chunk waits for the device only where the copy is from it; a larger one waits for its stream, and until its last piece
  * is moved.
  */

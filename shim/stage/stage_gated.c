@@ -22,9 +22,9 @@
 #include <sched.h>
 
 #include "driver/driver.h"
-#include "emit/emit.h"
 #include "stage/copy_threads.h"
 #include "stage/drain.h"
+#include "stage/stage.h"
 #include "stage/stage_tuning.h"
 
 /* Without progress: then a thread sleeps between its looks, and the driver is asked for errors. */
@@ -141,16 +141,16 @@ static bool wait_for_stream(struct gated *gated)
 static bool place(struct gated *gated)
 {
 	if (!wait_for_stream(gated)) {
-		emit_note(NOTE_REWRITE, "a staged copy could not wait for its stream");
+		stage_says("a staged copy could not wait for its stream");
 		return false;
 	}
 	if (!enter(gated)) {
-		emit_note(NOTE_REWRITE, "a staged copy met a call that drains the device");
+		stage_says("a staged copy met a call that drains the device");
 		return false;
 	}
 	gated->placed = stage_ring_place(gated->ring, gated->stream);
 	if (!gated->placed)
-		emit_note(NOTE_REWRITE, "a staged copy found no place in its stream");
+		stage_says("a staged copy found no place in its stream");
 	return gated->placed;
 }
 
@@ -162,14 +162,14 @@ static bool submit(struct gated *gated)
 		return false;
 	stage_job_reset(job, gated->submitted);
 	if (stage_ring_move(gated->ring, job, gated->submitted) != CUDA_SUCCESS) {
-		emit_note(NOTE_REWRITE, "a piece of a staged copy could not be submitted");
+		stage_says("a piece of a staged copy could not be submitted");
 		return false;
 	}
 	gated->submitted++;
 	if (gated->submitted < job->shape.pieces)
 		return true;
 	if (!stage_ring_open_behind(gated->ring)) {
-		emit_note(NOTE_REWRITE, "a staged copy could not be ended");
+		stage_says("a staged copy could not be ended");
 		return false;
 	}
 	leave(gated);
@@ -228,7 +228,7 @@ static bool check(struct gated *gated, uint64_t now)
 
 	gated->checked = now;
 	if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY) {
-		emit_note(NOTE_REWRITE, "a staged copy failed on the device");
+		stage_says("a staged copy failed on the device");
 		gated->lost = true;
 		return false;
 	}
@@ -237,7 +237,7 @@ static bool check(struct gated *gated, uint64_t now)
 		return true;
 	/* It may be this thread that did not look for long. */
 	if (gated->suspect) {
-		emit_note(NOTE_REWRITE, "off: a staged copy was stuck behind its own place");
+		stage_says("off: a staged copy was stuck behind its own place");
 		gated->stuck = true;
 		return false;
 	}
@@ -272,7 +272,7 @@ static bool run(struct gated *gated)
 		post(gated);
 	for (;;) {
 		if (stage_job_has_failed(job)) {
-			emit_note(NOTE_REWRITE, "memory that only the driver may touch");
+			stage_says("memory that only the driver may touch");
 			return false;
 		}
 		if (!look(gated))

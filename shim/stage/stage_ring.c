@@ -21,8 +21,8 @@
 #include <string.h>
 
 #include "driver/driver.h"
-#include "emit/emit.h"
 #include "stage/chunks.h"
+#include "stage/stage.h"
 #include "stage/stage_tuning.h"
 
 #define RINGS_MAX 32
@@ -133,7 +133,7 @@ static struct stage_ring *make(uint64_t context, bool to_device)
 		if (!rings[i].context && create(&rings[i], context, to_device)) {
 			ring = &rings[i];
 		} else {
-			emit_note(NOTE_REWRITE, "the internal stream could not be made");
+			stage_says("the internal stream could not be made");
 			stage_ring_give(&rings[i]);
 			break;
 		}
@@ -149,7 +149,7 @@ struct stage_ring *stage_ring_take(uint64_t context, bool to_device)
 	if (!ring)
 		return make(context, to_device);
 	if (!try_lock(ring)) {
-		emit_note(NOTE_REWRITE, "a staged copy found another one under way");
+		stage_says("a staged copy found another one under way");
 		return NULL;
 	}
 	if (ring->context == context && ring->to_device == to_device && !ring->broken)

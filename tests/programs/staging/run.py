@@ -68,6 +68,9 @@ def run(options, command, fix="staging", **variables):
         done = run_once(options, command, fix, **variables)
         if not done.reasons[STUCK]:
             break
+    # Each copy that is left to the driver has one reason.
+    told = sum(count for text, count in done.reasons.items() if not text.startswith("order: "))
+    expect(fix != "staging" or done.total["to_driver"] == told or not done.total["to_driver"], f"{done.total['to_driver']} copies, {dict(done.reasons)}")
     return done
 
 

@@ -33,11 +33,13 @@
 
 static uint64_t seed, context = 1;
 static __thread char last_note[128];
+static __thread unsigned int notes;
 
 void emit_note(enum note_code code, const char *text)
 {
 	assert_int_equal(code, NOTE_REWRITE);
 	snprintf(last_note, sizeof(last_note), "%s", text);
+	notes++;
 }
 
 static uint64_t chance(uint64_t below)
@@ -462,7 +464,9 @@ static void test_memory_that_cannot_be_had(void **state)
 					goto next;
 				stage_memory_forget(way & 2, false);
 				spoil(host + (at & ~(PAGE - 1)), bad);
+				notes = 0;
 				assert_int_equal(stage_copy(&copy), STAGE_DRIVER);
+				assert_int_equal(notes, 1);
 				assert_string_equal(last_note,
 						    "memory that only the driver may touch");
 				assert_true(device_settle());
@@ -704,7 +708,9 @@ static void test_no_drain_while_a_gate_is_submitted_to(void **state)
 	void *done;
 
 	stage_drain_begin();
+	notes = 0;
 	assert_int_equal(stage_copy(&copy), STAGE_DRIVER);
+	assert_int_equal(notes, 1);
 	assert_string_equal(last_note, "a staged copy met a call that drains the device");
 	stage_drain_end();
 	device_hold(true);
