@@ -150,7 +150,8 @@ static void visit(struct cell *cell)
 	unsigned int pairs = 0;
 	int first;
 
-	if (!cell->checked && (cell->bytes <= CHECKED_MOST || cell->state == IDLE))
+	if (!cell->checked &&
+	    (cell->bytes <= CHECKED_MOST || (cell->state == IDLE && !cell->async)))
 		for (int which = 0; which < SIDES; which++)
 			check_bytes(cell, which);
 	cell->checked = true;

@@ -20,16 +20,12 @@
 #include "../../tools/kernels/kernels.h"
 #include "cells.h"
 #include "driver_symbols.h"
-#include "gpu.h"
+#include "sides.h"
 
-#define SKIP     77
 #define KERNELS  8
 #define STREAMS  3
 #define MAX_PAIR 4000
 
-enum { RAW, SHIM, SIDES };
-
-static struct gpu side[SIDES];
 static struct bench bench;
 static CUfunction kernel[KERNELS];
 static CUstream streams[STREAMS]; /* NULL, blocking, non-blocking */
@@ -151,8 +147,8 @@ static void run_cell(const struct paired_cell *cell, unsigned asked)
 		ns[first] = time_burst(cell, first);
 		ns[!first] = time_burst(cell, !first);
 		raw[at] = ns[RAW];
-		shim[at] = ns[SHIM];
-		difference[at] = ns[SHIM] - ns[RAW];
+		shim[at] = ns[WRAPPED];
+		difference[at] = ns[WRAPPED] - ns[RAW];
 	}
 	qsort(raw, pairs, sizeof(*raw), compare_double);
 	qsort(shim, pairs, sizeof(*shim), compare_double);
@@ -168,35 +164,14 @@ static void run_cell(const struct paired_cell *cell, unsigned asked)
 	fflush(stdout);
 }
 
-#define TEXT_(name) #name
-#define TEXT(name)  TEXT_(name)
-
-static void *raw_symbol(const char *name)
-{
-	void *address = library_symbol("libcuda.so", name);
-
-	if (!address) {
-		fprintf(stderr, "paired: libcuda.so's symbol table has no %s\n", name);
-		exit(1);
-	}
-	return address;
-}
-
 /* Both sides, and how the three ways in relate. Returns 77 if there is no shim. */
 static int open_sides(void)
 {
 	void *by_address = NULL, *linked;
+	int status = sides_open();
 
-	side[SHIM] = gpu;
-#define RAW_FIND(name) side[RAW].name = raw_symbol(TEXT(name));
-	GPU_FUNCTIONS(RAW_FIND)
-	side[RAW].context_synchronize = raw_symbol("cuCtxSynchronize");
-
-	if ((void *)side[RAW].cuLaunchKernel == (void *)side[SHIM].cuLaunchKernel ||
-	    (void *)side[RAW].cuCtxGetCurrent == (void *)side[SHIM].cuCtxGetCurrent) {
-		fprintf(stderr, "paired: no shim here: both addresses are the driver's\n");
-		return SKIP;
-	}
+	if (status)
+		return status;
 	linked = library_symbol("libslipstream.so", "cuLaunchKernel");
 	if (gpu.cuGetProcAddress("cuLaunchKernel", &by_address, 12000, 0, NULL))
 		by_address = NULL;
@@ -289,7 +264,7 @@ static int start(void)
 	if (gpu_open(NULL))
 		return 1;
 	opened = bench_now();
-	driver_init = raw_symbol("cuInit");
+	driver_init = sides_raw_symbol("cuInit");
 	if (driver_init(0))
 		return 1;
 	driver = bench_now();
@@ -337,8 +312,6 @@ int main(int argc, char **argv)
 	random_state = seed ^ UINT64_C(0x9e3779b97f4a7c15);
 	if (!random_state)
 		random_state = 1;
-	if (gpu_open(NULL))
-		return 1;
 	status = open_sides();
 	if (status)
 		return status;
