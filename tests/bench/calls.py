@@ -4,8 +4,8 @@
 
     calls.py --build BUILD --driver FOLDER [--kinds KIND,...] [--count N] [--most N] [--relax WORDS] [--json FILE]
 
-By valgrind's callgrind, on the simulated driver: instructions a call by library, and of the shim the most expensive functions by themselves. ns a
-call are of a run without callgrind. The driver's part is the simulated one's, and says nothing of a real one; the shim's is what it is anywhere, but for what
+By valgrind's callgrind, on the simulated driver: instructions a call by library, of the shim the most expensive functions by themselves, and the cache lines of
+its code that a call goes through: where a launch has thrown them out, they are most of what a call costs. ns a call are of a run without callgrind. The driver's part is the simulated one's, and says nothing of a real one; the shim's is what it is anywhere, but for what
 its caches cost. Kinds: calls.c.
 """
 import argparse
@@ -20,6 +20,8 @@ import tempfile
 
 MODES = ("raw", "observe", "fix")
 KINDS = "h2d_sync,d2h_sync,h2d_async,d2h_async,launch,pair,free_idle,free_busy,free_device_busy"
+# Bytes of a line of the caches.
+CACHE_LINE = 64
 LINE = re.compile(r"^\s*([\d,]+) \(\s*[\d.]+%\)\s+(.*?)(?: \[([^\]]*)\])?$")
 
 
@@ -39,14 +41,40 @@ def run(command, environment):
     return done.stdout
 
 
+def code_lines(path, calls):
+    """Cache lines of the shim's code that most of the calls go through: what a call costs more where they are not in the caches."""
+    objects, counts, current, address, inclusive = {}, collections.Counter(), None, 0, False
+    with open(path, encoding="utf-8") as file:
+        for line in file:
+            # "ob=(NUMBER) NAME", the name the first time only; of what is called ("cob=") the costs are told elsewhere.
+            named = re.match(r"c?ob=\((\d+)\)(?: (.*))?$", line)
+            if named:
+                objects.setdefault(named[1], named[2])
+                current = current if line.startswith("c") else objects[named[1]]
+            elif line.startswith("calls="):
+                inclusive = True
+            else:
+                cost = re.match(r"(0x[0-9a-f]+|[+-]\d+|\*) \S+ (\d+)$", line)
+                if not cost:
+                    continue
+                if cost[1].startswith("0x"):
+                    address = int(cost[1], 16)
+                elif cost[1] != "*":
+                    address += int(cost[1])
+                if not inclusive and current and current.endswith("/libslipstream.so"):
+                    counts[address] += int(cost[2])
+                inclusive = False
+    return len({address // CACHE_LINE for address, times in counts.items() if times >= calls / 2})
+
+
 def count(options, kind, mode):
-    """ns a call; instructions a call by library; and by function of the shim."""
+    """ns a call; instructions a call by library; and by function of the shim; and the cache lines of its code."""
     program = [os.path.join(options.build, "tests/bench/calls"), kind, str(options.count)]
     libraries, functions = collections.Counter(), collections.Counter()
     with tempfile.TemporaryDirectory() as folder:
         environment, out = environment_of(options, mode, folder), os.path.join(folder, "callgrind.out")
         ns = float(run(program, environment))
-        run(["valgrind", "--tool=callgrind", "--toggle-collect=calls_measured", "--callgrind-out-file=" + out, *program], environment)
+        run(["valgrind", "--tool=callgrind", "--toggle-collect=calls_measured", "--dump-instr=yes", "--callgrind-out-file=" + out, *program], environment)
         for line in run(["callgrind_annotate", "--auto=no", "--threshold=100", out], os.environ).splitlines():
             found = LINE.match(line)
             if not found or found[2].startswith("PROGRAM TOTALS"):
@@ -56,7 +84,8 @@ def count(options, kind, mode):
             libraries[library] += instructions
             if library == "the shim":
                 functions[": ".join(part.rsplit("/", 1)[-1] for part in found[2].rsplit(":", 1))] += instructions
-    return ns, libraries, functions
+        lines = code_lines(out, options.count)
+    return ns, libraries, functions, lines
 
 
 def main():
@@ -74,11 +103,11 @@ def main():
         sys.exit(77)
     every = []
     for kind in options.kinds.split(","):
-        print(f"{kind}: a call\nmode        ns   instructions: the shim   others   driver")
+        print(f"{kind}: a call\nmode        ns   instructions: the shim   others   driver   cache lines of the shim's code")
         for mode in MODES:
-            ns, libraries, functions = count(options, kind, mode)
-            print(f"{mode:8} {ns:7.0f} {libraries['the shim']:23.0f} {libraries['others']:8.0f} {libraries['driver']:8.0f}", flush=True)
-            every.append({"kind": kind, "mode": mode, "ns": ns, "instructions": libraries, "functions": functions})
+            ns, libraries, functions, lines = count(options, kind, mode)
+            print(f"{mode:8} {ns:7.0f} {libraries['the shim']:23.0f} {libraries['others']:8.0f} {libraries['driver']:8.0f} {lines:8}", flush=True)
+            every.append({"kind": kind, "mode": mode, "ns": ns, "instructions": libraries, "functions": functions, "code_lines": lines})
             for name, instructions in functions.most_common(options.most):
                 print(f"            {instructions:7.1f}  {name}")
             if mode != "raw" and not libraries["the shim"]:
