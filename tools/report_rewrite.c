@@ -205,6 +205,17 @@ static void add_copies(const struct lines *lines, const char *name,
 		  text_bytes(sum->from_device_bytes, from), sum->to_driver);
 }
 
+static void add_order(const struct lines *lines, const char *name, const struct record_rewrite *sum)
+{
+	lines_add(lines, LINE_STRONG,
+		  "  %s: %" PRIu64 " operation%s of the legacy stream on a stream of our own", name,
+		  sum->redirected, plural(sum->redirected));
+	lines_add(lines, LINE_PLAIN,
+		  "      left on it beside blocking streams: %" PRIu64 "; barriers: %" PRIu64
+		  " placed, %" PRIu64 " operation%s needed none; turns: %" PRIu64,
+		  sum->native, sum->barriers, sum->elided, plural(sum->elided), sum->turns);
+}
+
 static void add_real_frees(const struct lines *lines, struct report *report, const char *name)
 {
 	size_t limit = lines->style->limit, shown = 0, all = 0;
@@ -262,14 +273,17 @@ void lines_add_rewrites(const struct lines *lines, struct report *report)
 	for (size_t i = 0; (name = report_rewrite_sum(report, i, &sum)); i++) {
 		_cleanup_free_ char *shown = text_printable(name, false);
 		bool copies = sum.to_device || sum.from_device || sum.to_driver;
+		bool order = !strcmp(name, "legacy");
 
 		if (!i) {
 			lines_add(lines, LINE_PLAIN, "%s", "");
 			lines_add(lines, LINE_HEADING, "REWRITES (mode fix)");
 		}
+		if (order)
+			add_order(lines, shown, &sum);
 		if (copies)
 			add_copies(lines, shown, &sum);
-		if (!copies || sum.hits || sum.misses)
+		if ((!copies && !order) || sum.hits || sum.misses)
 			add_blocks(lines, shown, &sum);
 		add_real_frees(lines, report, name);
 		add_sites(lines, report, name);

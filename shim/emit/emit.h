@@ -108,6 +108,8 @@ typedef size_t emit_allocations(uint64_t after, struct emit_allocation *ret_foun
  * LTTng waits for its session daemon. `allocations` is asked by dumps.
  */
 void emit_trace_start(emit_allocations *allocations);
+/* `tell` is called when the trace of the process ends, in front of its last definitions. Once, before the first event. */
+void emit_trace_at_end(void (*tell)(void));
 
 /* Set by emit_open(), cleared where no provider can be opened; read by anyone. */
 extern bool emit_full;

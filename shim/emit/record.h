@@ -345,6 +345,10 @@ struct record_rewrite {
 	uint64_t to_device, to_device_bytes, from_device, from_device_bytes;
 	uint64_t
 		to_driver; /* copies that were large enough, and went to the driver; notes say why */
+	/* live: operations on the legacy stream: sent to the substitute; left where they were though blocking streams are used, too */
+	uint64_t redirected, native;
+	/* live: barriers that were placed; operations, of legacy and blocking streams, that needed none; changes between the two */
+	uint64_t barriers, elided, turns;
 };
 
 /* All figures of it, in this order: FIGURE(name). */
@@ -367,7 +371,12 @@ struct record_rewrite {
 	FIGURE(to_device_bytes)                                                                    \
 	FIGURE(from_device)                                                                        \
 	FIGURE(from_device_bytes)                                                                  \
-	FIGURE(to_driver)
+	FIGURE(to_driver)                                                                          \
+	FIGURE(redirected)                                                                         \
+	FIGURE(native)                                                                             \
+	FIGURE(barriers)                                                                           \
+	FIGURE(elided)                                                                             \
+	FIGURE(turns)
 
 /* A call site that asked to make a rewrite, where there is a deny list. Several of the same site and rewrite add up. */
 struct record_rewrite_site {

@@ -422,6 +422,13 @@ void emit_trace(enum trace_event event, const void *payload)
 	errno = saved_errno;
 }
 
+static void (*tell_at_end)(void);
+
+void emit_trace_at_end(void (*tell)(void))
+{
+	tell_at_end = tell;
+}
+
 /* From the provider's destructor. A child that never opened a file of its own has nothing to say. */
 static void at_end(void)
 {
@@ -432,6 +439,8 @@ static void at_end(void)
 
 	if (!trace_is_loaded() || !emit_is_open() || header->pid != (uint32_t)getpid())
 		return;
+	if (tell_at_end && emit_traces_full())
+		tell_at_end();
 	while (!take_token() && patience-- > 0)
 		clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){.tv_nsec = 1000000}, NULL);
 	if (patience >= 0 && trace_emitters[TRACE_DUMP_END].is_enabled())

@@ -12,13 +12,25 @@
 #include "state/state.h"
 
 uint32_t legacy_on;
+bool (*legacy_denied)(const struct call *call);
+struct record_rewrite *legacy_counts;
 
 /* Under made_lock. */
 static struct arena arena = {.bound = (size_t)4 << 20};
 static struct lock made_lock = LOCK_INITIALIZER(LOCK_LEGACY);
 static struct legacy_context *all;
 
-void legacy_start(void)
+/* The process ends, and its contexts with it. */
+static void legacy_tell_ends(void)
+{
+	struct legacy_context *context = __atomic_load_n(&all, __ATOMIC_ACQUIRE);
+
+	for (; context; context = context->next)
+		if (__atomic_load_n(&context->id, __ATOMIC_ACQUIRE))
+			legacy_tell_end(context, context->number);
+}
+
+void legacy_start(bool (*denied)(const struct call *call), struct record_rewrite *counts)
 {
 	if (!(config.fix & CONFIG_FIX_LEGACY))
 		return;
@@ -32,6 +44,10 @@ void legacy_start(void)
 		emit_note(NOTE_REWRITE, "legacy: off: the kernel has no membarrier");
 		return;
 	}
+	legacy_denied = denied;
+	legacy_counts = counts;
+	emit_trace_at_end(legacy_tell_ends);
+	/* Release: who sees the switch sees these. */
 	__atomic_store_n(&legacy_on, 1, __ATOMIC_RELEASE);
 }
 

@@ -19,6 +19,7 @@
 #include "legacy/legacy.h"
 
 struct state_context;
+struct record_rewrite;
 struct state_stream;
 
 struct legacy_context {
@@ -50,6 +51,7 @@ struct legacy_context {
 	uint64_t recorded_at; /* ... as the record of this sequence says */
 	/* Blocking streams with work that the substitute is not behind: one, ... */
 	struct state_stream *dirty;
+	int credit;     /* what the turn may still cost (turn.c) */
 	bool joins_all; /* ... or more, or one that no event can be recorded on */
 };
 
@@ -59,6 +61,10 @@ static inline bool legacy_is_substitute(const struct legacy_context *context)
 {
 	return __atomic_load_n(&context->turn, __ATOMIC_SEQ_CST) & 1;
 }
+
+/* context.c: what legacy_start() was given; constant once legacy_on is set. */
+extern bool (*legacy_denied)(const struct call *call);
+extern struct record_rewrite *legacy_counts;
 
 /* context.c: the entry of a context, made if need be; NULL: there is no room, and doubt. */
 struct legacy_context *legacy_of(struct state_context *context);

@@ -23,6 +23,7 @@
 #include "tracing/event.h"
 
 struct legacy_context;
+struct record_rewrite;
 
 /* Not 0: mode fix with this rewrite, and cuInit has succeeded. Written once; read by every wrapper whose row has a stream. */
 extern uint32_t legacy_on;
@@ -60,8 +61,11 @@ struct legacy_pass {
 	struct trace_order_submit submit; /* sequence 0: none */
 };
 
-/* After a successful cuInit, once. Also registers the process with membarrier(2); without that the rewrite stays off, with a note. */
-void legacy_start(void);
+/*
+ * After a successful cuInit, once. Also registers the process with membarrier(2); without that the rewrite stays off, with a note. `denied`: must
+ * this call be left where it is (the deny list)? `counts`: where to count.
+ */
+void legacy_start(bool (*denied)(const struct call *call), struct record_rewrite *counts);
 
 /*
  * Before the driver's call: places what has to be in front of it. Fills *pass; pass->stream is what the driver is to be given where

@@ -43,11 +43,29 @@ void legacy_number(const struct call *call, struct legacy_pass *pass)
 	};
 }
 
+static void count(const struct legacy_pass *pass)
+{
+	struct record_rewrite *counts = legacy_counts;
+	bool is_elided = pass->elided && !pass->barriers;
+
+	if (pass->redirected)
+		__atomic_fetch_add(&counts->redirected, 1, __ATOMIC_RELAXED);
+	else if (pass->reason > TRACE_ORDER_UNMIXED)
+		__atomic_fetch_add(&counts->native, 1, __ATOMIC_RELAXED);
+	if (pass->barriers)
+		__atomic_fetch_add(&counts->barriers, pass->barriers, __ATOMIC_RELAXED);
+	if (is_elided)
+		__atomic_fetch_add(&counts->elided, 1, __ATOMIC_RELAXED);
+	if (pass->turns)
+		__atomic_fetch_add(&counts->turns, pass->turns, __ATOMIC_RELAXED);
+}
+
 void legacy_tell(const struct legacy_pass *pass)
 {
 	struct trace_order_return returned;
 	uint32_t i;
 
+	count(pass);
 	if (!pass->tells)
 		return;
 	if (pass->is_first)

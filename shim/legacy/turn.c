@@ -26,6 +26,13 @@
 #define QUEUE_MAX 256
 /* Most operations in a row that a context is asked for before its turn changes again. */
 #define PATIENCE_MAX 1024
+/*
+ * What a turn may cost. A barrier takes as long as is gained by five operations that need none (H200: record and wait 0.58 us; a launch on another stream than the
+ * legacy one is 0.1 to 0.15 us cheaper), and in NATIVE there are none.
+ */
+#define CREDIT_START   16
+#define CREDIT_MAX     64
+#define CREDIT_BARRIER 5
 
 static bool is_device_kind(uint8_t kind)
 {
@@ -136,6 +143,7 @@ static bool to_substitute(struct legacy_context *context, struct legacy_pass *pa
 	}
 	all_joined(context);
 	context->turn_epoch = context->epoch;
+	context->credit = CREDIT_START;
 	return true;
 }
 
@@ -146,6 +154,7 @@ static bool join(struct legacy_context *context, struct legacy_pass *pass)
 
 	if (is_clean) {
 		pass->elided = TRACE_ORDER_CLEAN;
+		context->credit += context->credit < CREDIT_MAX;
 		return true;
 	}
 	if (context->joins_all || state_queued(context->dirty) >= QUEUE_MAX ||
@@ -153,6 +162,7 @@ static bool join(struct legacy_context *context, struct legacy_pass *pass)
 		if (!barrier_join(context, pass))
 			return false;
 	}
+	context->credit -= CREDIT_BARRIER;
 	all_joined(context);
 	return true;
 }
@@ -205,7 +215,7 @@ static uint8_t reason(struct legacy_context *context, const struct call *call,
 		return TRACE_ORDER_SLOW;
 	if (!is_short(call))
 		return TRACE_ORDER_QUEUE;
-	return 0;
+	return legacy_denied(call) ? TRACE_ORDER_DENIED : 0;
 }
 
 /* A blocking stream captures: the driver refuses whatever touches the legacy stream, and a barrier there would end the capture. */
@@ -230,6 +240,8 @@ static void legacy_in_substitute(struct legacy_context *context, struct legacy_p
 {
 	if (!why && __atomic_load_n(&context->in_flight, __ATOMIC_SEQ_CST))
 		why = TRACE_ORDER_QUEUE;
+	if (!why && context->credit < 0 && config.legacy_after)
+		why = TRACE_ORDER_PREFERRED;
 	if (!why && !legacy_make_substitute(context))
 		why = TRACE_ORDER_DOUBT;
 	if (!why && join(context, pass)) {
@@ -255,6 +267,7 @@ static void blocking_in_substitute(struct legacy_context *context, const struct 
 		pass->elided = TRACE_ORDER_ORDERED;
 	} else if (barrier_post(context, pass, call->stream, handle_of(call))) {
 		*epoch = context->epoch;
+		context->credit -= CREDIT_BARRIER;
 	} else {
 		(void)driver.cuStreamSynchronize(context->substitute);
 		emit_note(NOTE_REWRITE, "legacy: a barrier could not be placed, the host waited");
@@ -355,6 +368,8 @@ static void enter_blocking(struct legacy_context *context, const struct call *ca
 {
 	bool quick;
 
+	if (__atomic_load_n(&context->row, __ATOMIC_RELAXED))
+		__atomic_store_n(&context->row, 0, __ATOMIC_RELAXED);
 	if (count_in_native(context, pass)) {
 		legacy_number(call, pass);
 		return;

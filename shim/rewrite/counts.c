@@ -34,6 +34,15 @@ void counts_start(void)
 	counts_bytes();
 }
 
+struct record_rewrite *counts_legacy(void)
+{
+	static struct record_rewrite *record = &nowhere;
+
+	if (config.fix & CONFIG_FIX_LEGACY)
+		start(&record, CONFIG_FIX_LEGACY);
+	return record;
+}
+
 static void tell_bytes(struct record_rewrite *record, enum pool_kind first, enum pool_kind last)
 {
 	struct pool_bytes sum = {0}, bytes;

@@ -42,6 +42,8 @@ void room_giving_end(bool some);
 
 /* counts.c: what the report tells; adds are relaxed and never lost. Before counts_start() they go nowhere. */
 void counts_start(void);
+/* The record of `legacy`, for the room that makes it. */
+struct record_rewrite *counts_legacy(void);
 extern struct record_rewrite *counts, *counts_frees,
 	*counts_staging; /* of `pinned` with all that settle.c asks, of `frees` */
 #define COUNT(field, number) __atomic_fetch_add(&counts->field, number, __ATOMIC_RELAXED)

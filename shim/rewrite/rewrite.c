@@ -20,6 +20,11 @@
 
 uint32_t rewrite_on;
 
+static bool denied_legacy(const struct call *call)
+{
+	return rewrite_denied(call, CONFIG_FIX_LEGACY);
+}
+
 void rewrite_start(void)
 {
 	static uint32_t started;
@@ -42,7 +47,7 @@ void rewrite_start(void)
 	pool_start(POOL_PINNED, pool_limit_of(config.pool_limit));
 	counts_start();
 	staging_start();
-	legacy_start();
+	legacy_start(denied_legacy, counts_legacy());
 	/* Release: pairs with rewrite_active(). Who sees the switch sees the limit, the deny list and where counts go. */
 	__atomic_store_n(&rewrite_on, 1, __ATOMIC_RELEASE);
 }

@@ -14,7 +14,7 @@
 #include "state/state.h"
 
 /* Records of two threads must not share a cache line. */
-#define RECORD_SIZE 256
+#define RECORD_SIZE 320
 _Static_assert(sizeof(struct record_rewrite) + 64 <= RECORD_SIZE,
 	       "a line between the figures of two");
 
