@@ -25,9 +25,10 @@ MAY_USE = {
     "pool": {"catalogue", "driver", "emit"},
     "state": {"catalogue", "driver", "emit"},
     "stage": {"catalogue", "driver", "emit", "pool", "state"},
-    "rewrite": {"catalogue", "driver", "emit", "pool", "stage", "state", "sync"},
+    "legacy": {"catalogue", "driver", "emit", "state"},
+    "rewrite": {"catalogue", "driver", "emit", "legacy", "pool", "stage", "state", "sync"},
     "sync": {"catalogue", "emit", "state"},
-    "entry": {"catalogue", "driver", "emit", "pool", "rewrite", "stage", "state", "sync"},
+    "entry": {"catalogue", "driver", "emit", "legacy", "pool", "rewrite", "stage", "state", "sync"},
 }
 # Words that all rooms share: below every room, so these may use no room, only each other.
 SHARED = {"call.h", "cgroup.h", "clock.h", "config.h", "counter.h", "deny_list.h", "libc.h", "options.def", "ranks.def", "tables.def", "emit/record.h", "rewrite/policy.def", "sync/site_key.h",
