@@ -36,6 +36,11 @@
 /* What comes back is taken by other threads, perhaps; but not for ever. A choice. */
 #define TIMES_MAX 32
 
+/*
+ * Sequentially consistent, so that the pool's lock need not be reasoned about: room_giving_begin() stands before the blocks are out of the pool,
+ * room_giving_end() behind the driver's free, and pairs with others_are_busy() and wait_for_others(): who finds nobody returning sees when the
+ * last one had.
+ */
 static uint32_t returning; /* threads */
 static uint64_t returned;  /* clock ticks */
 
