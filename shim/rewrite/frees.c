@@ -127,24 +127,19 @@ static void really_free(struct call *call, CUresult *ret_result, CUdeviceptr add
 		pool_put_back(&block);
 }
 
-/* True: there is a live block of ours, or *ret_result is the answer (*ret_done). */
-static bool look(struct call *call, CUresult *ret_result, CUdeviceptr address,
-		 struct pool_block *ret_block, bool *ret_done)
+/* True: it is a block of ours; *ret_freed: and was freed before. */
+static bool look(const struct call *call, CUdeviceptr address, struct pool_block *ret_block,
+		 bool *ret_freed)
 {
 	enum pool_state state = pool_look(address, ret_block);
 
-	*ret_done = false;
 	if (state != POOL_NOT_OURS && ret_block->context != state_context_id(call->context) &&
 	    contexts_sweep())
 		state = pool_look(address, ret_block);
 	/* Pinned memory is nothing that these calls free: the driver says so. */
 	if (state == POOL_NOT_OURS || pool_kind(ret_block->flags) != POOL_DEVICE)
 		return false;
-	if (state != POOL_LIVE) { /* freed before */
-		call->flags |= CALL_REWRITTEN;
-		*ret_result = CUDA_ERROR_INVALID_VALUE;
-		*ret_done = true;
-	}
+	*ret_freed = state != POOL_LIVE;
 	return true;
 }
 
@@ -154,14 +149,15 @@ bool rewrite_device_free(struct call *call, CUresult *ret_result, CUdeviceptr ad
 	struct pool_bytes bytes;
 	uint32_t freed;
 	const char *why;
-	bool done;
+	bool again;
 
-	if (!look(call, ret_result, address, &block, &done))
+	if (!look(call, address, &block, &again))
 		return false;
-	if (done) {
+	if (again) {
 		/* There may be more wrong than that. The driver says so, asked with an address that it never gave. */
-		if (!call->context || state_objection())
-			*ret_result = DRAINING(driver.cuMemFree_v2((uintptr_t)&block));
+		call->entered = clock_ticks();
+		*ret_result = DRAINING(driver.cuMemFree_v2((uintptr_t)&block));
+		call->left = clock_ticks();
 		return true;
 	}
 	why = must_really_free(call, &block);
@@ -211,15 +207,14 @@ bool rewrite_device_free(struct call *call, CUresult *ret_result, CUdeviceptr ad
 bool rewrite_device_free_async(struct call *call, CUresult *ret_result, CUdeviceptr address)
 {
 	struct pool_block block;
-	bool done;
+	bool again;
 
-	if (!look(call, ret_result, address, &block, &done))
+	if (!look(call, address, &block, &again))
 		return false;
-	if (done)
-		return true;
-	if (!pool_remove(address, &block)) {
-		*ret_result = CUDA_ERROR_INVALID_VALUE;
-		return true;
+	/* As for rewrite_device_free(). */
+	if (again || !pool_remove(address, &block)) {
+		again = true;
+		address = (uintptr_t)&block;
 	}
 	call->entered = clock_ticks();
 	*ret_result = call->flags & CALL_PER_THREAD
@@ -228,7 +223,7 @@ bool rewrite_device_free_async(struct call *call, CUresult *ret_result, CUdevice
 	call->left = clock_ticks();
 	if (*ret_result == CUDA_SUCCESS)
 		COUNT_FREES(real_frees, 1);
-	else
+	else if (!again)
 		pool_put_back(&block);
 	counts_bytes();
 	return true;

@@ -280,9 +280,11 @@ bool rewrite_host_free(struct call *call, CUresult *ret_result, void *address)
 		if (pool_kind(block.flags) != POOL_PINNED)
 			return false; /* the driver says what is wrong */
 		break;
-	default: /* freed before */
-		call->flags |= CALL_REWRITTEN;
-		*ret_result = CUDA_ERROR_INVALID_VALUE;
+	default:
+		/* Freed before; there may be more wrong than that. The driver says so, asked with an address that it never gave. */
+		call->entered = clock_ticks();
+		*ret_result = DRAINING(driver.cuMemFreeHost(&block));
+		call->left = clock_ticks();
 		return true;
 	}
 	why = free_objection(call, &block, CONFIG_FIX_PINNED);

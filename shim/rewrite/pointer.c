@@ -4,11 +4,14 @@
  * of itself, but for three things: a block's size is what the program asked for, a recycled block is another buffer than it was, and a
  * freed block is no memory of the driver at all.
  */
+#include "call.h"
+#include "clock.h"
 #include "driver/driver.h"
 #include "rewrite/contexts.h"
 #include "rewrite/frees.h"
 #include "rewrite/internal.h"
 #include "rewrite/rewrite.h"
+#include "stage/drain.h"
 #include "state/state.h"
 
 static bool is_current(uint64_t context)
@@ -42,6 +45,43 @@ bool rewrite_host_query(struct call *call, CUresult *ret_result, const void *add
 	if (state == POOL_NOT_OURS || state == POOL_LIVE)
 		return false;
 	*ret_result = CUDA_ERROR_INVALID_VALUE;
+	return true;
+}
+
+/* Does the address lie in a block that the program has freed, or behind what it asked for? */
+static bool is_freed(uintptr_t address)
+{
+	struct pool_block block;
+	enum pool_state state = pointer_find(address, &block);
+
+	return state != POOL_NOT_OURS && state != POOL_LIVE;
+}
+
+/* Memory that the driver had freed would be mapped no more: as if it began at an address that never is. */
+bool rewrite_host_register(struct call *call, CUresult *ret_result, void *address, size_t bytes,
+			   unsigned int flags)
+{
+	uintptr_t first = (uintptr_t)address;
+
+	if (!bytes || !driver.cuMemHostRegister_v2 ||
+	    (!is_freed(first) && !is_freed(first + bytes - 1)))
+		return false;
+	call->entered = clock_ticks();
+	*ret_result = driver.cuMemHostRegister_v2(NULL, bytes, flags);
+	call->left = clock_ticks();
+	return true;
+}
+
+/* What is registered is registered until the driver says otherwise, in this very call; freed memory is not. */
+bool rewrite_host_unregister(struct call *call, CUresult *ret_result, void *address)
+{
+	char nothing;
+
+	if (!is_freed((uintptr_t)address))
+		return false;
+	call->entered = clock_ticks();
+	*ret_result = DRAINING(driver.cuMemHostUnregister(&nothing));
+	call->left = clock_ticks();
 	return true;
 }
 

@@ -45,6 +45,10 @@ size_t rewrite_open_allocations(uint64_t after, struct emit_allocation *ret_foun
 bool rewrite_host_alloc(struct call *call, CUresult *ret_result, void **ret_address, size_t bytes,
 			unsigned int flags);
 bool rewrite_host_free(struct call *call, CUresult *ret_result, void *address);
+/* Freed blocks are nothing that can be registered, or was. */
+bool rewrite_host_register(struct call *call, CUresult *ret_result, void *address, size_t bytes,
+			   unsigned int flags);
+bool rewrite_host_unregister(struct call *call, CUresult *ret_result, void *address);
 /* Freed blocks are nothing that can be asked about. */
 bool rewrite_host_query(struct call *call, CUresult *ret_result, const void *address);
 bool rewrite_address_range(struct call *call, CUresult *ret_result, CUdeviceptr *ret_base,

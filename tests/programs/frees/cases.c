@@ -1188,6 +1188,7 @@ static void freed_statuses(void)
 	CUgraph made;
 
 	OK(cuMemFree(block));
+	EXPECT(cuMemFreeAsync(block, stream) == CUDA_ERROR_INVALID_VALUE);
 	EXPECT(cuPointerSetAttribute(&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, block) ==
 	       CUDA_ERROR_INVALID_VALUE);
 	OK(cuCtxSetCurrent(NULL));

@@ -833,6 +833,56 @@ static void limit(int count)
 	free(blocks);
 }
 
+/* A freed block is no memory of the driver's, whatever else is wrong at that moment. run.py runs it without the library, too. */
+static void freed_statuses(void)
+{
+	CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
+	unsigned char *block = allocate(1);
+	CUgraph made;
+
+	OK(cuMemFreeHost(block));
+	EXPECT(cuMemFreeHost(block) == CUDA_ERROR_INVALID_VALUE);
+	EXPECT(cuMemHostUnregister(block) == CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
+	EXPECT(cuMemHostUnregister(block + BYTES / 2) == CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
+	EXPECT(cuMemHostRegister(block, BYTES, 0) == CUDA_ERROR_INVALID_VALUE);
+	EXPECT(cuMemHostRegister(block + 100, 100, 0) == CUDA_ERROR_INVALID_VALUE);
+	OK(cuCtxSetCurrent(NULL));
+	EXPECT(cuMemFreeHost(block) == CUDA_ERROR_INVALID_CONTEXT);
+	EXPECT(cuMemHostUnregister(block) == CUDA_ERROR_INVALID_CONTEXT);
+	EXPECT(cuMemHostRegister(block, BYTES, 0) == CUDA_ERROR_INVALID_CONTEXT);
+	OK(cuCtxSetCurrent(context));
+	OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+	EXPECT(cuMemFreeHost(block) == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+	EXPECT(cuStreamEndCapture(stream, &made) == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+	block = allocate(1);
+	EXPECT(cuMemHostRegister(block, BYTES, 0) == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
+	EXPECT(cuMemHostUnregister(block) == CUDA_ERROR_INVALID_VALUE);
+	OK(cuMemFreeHost(block));
+}
+
+/* The context has failed, which no call has told yet. */
+static void failed_statuses(void)
+{
+	CUdeviceptr nowhere = 64, device;
+	unsigned char *block = allocate(1);
+	uint32_t value = 1, count = 4;
+	void *parameters[] = {&nowhere, &value, &count};
+	CUfunction fill;
+	CUmodule module;
+
+	OK(cuMemAlloc(&device, BYTES));
+	OK(cuModuleLoadData(&module, simcuda_ptx));
+	OK(cuModuleGetFunction(&fill, module, "fill"));
+	OK(cuMemFree(device));
+	OK(cuMemFreeHost(block));
+	OK(cuLaunchKernel(fill, 1, 1, 1, 1, 1, 1, 0, NULL, parameters, NULL));
+	usleep(200000);
+	EXPECT(cuMemFreeHost(block) == CUDA_ERROR_ILLEGAL_ADDRESS);
+	EXPECT(cuMemFree(device) == CUDA_ERROR_ILLEGAL_ADDRESS);
+	EXPECT(cuMemHostUnregister(block) == CUDA_ERROR_ILLEGAL_ADDRESS);
+	EXPECT(cuMemHostRegister(block, BYTES, 0) == CUDA_ERROR_ILLEGAL_ADDRESS);
+}
+
 /* ---- blocks that another thread keeps for itself ---- */
 
 static unsigned char *kept[2];
@@ -1204,6 +1254,8 @@ static const struct {
 	{"kept-elsewhere", kept_elsewhere},
 	{"kept-by-the-dead", kept_by_the_dead},
 	{"purge-elsewhere", purge_elsewhere},
+	{"freed-statuses", freed_statuses},
+	{"failed-statuses", failed_statuses},
 	{"purge-contexts", purge_contexts},
 	{"purge-others", purge_others},
 	{"reset-elsewhere", reset_elsewhere},

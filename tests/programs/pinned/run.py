@@ -201,6 +201,14 @@ def faults(options):
         expect(total["purges"] == 1 and total["real_frees"] == 2, f"counts {dict(total)}")
     yield "purge-elsewhere", elsewhere
 
+    def statuses():
+        """What a freed block answers is what the driver answers of one that it has freed."""
+        for name in ("freed-statuses", "failed-statuses"):
+            for fix in (None, "pinned", "pinned,frees"):
+                _, total, _ = run(options, [options.cases, name], fix)
+                expect(bool(total["parked"]) == bool(fix), f"{name} with {fix}: counts {dict(total)}")
+    yield "statuses", statuses
+
     def contexts():
         _, total, _ = run(options, [options.cases, "purge-contexts"], SIMCUDA_FAIL="cuMemHostAlloc:3:2")
         expect(total["purges"] == 1 and total["real_frees"] == 2 and not total["held_bytes"], f"counts {dict(total)}")
