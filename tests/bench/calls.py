@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Instructions of a call, without the shim and in each mode, and the functions that they are in: what a machine without a GPU can tell of the cost.
 
-    calls.py --build BUILD --driver FOLDER [--kinds KIND,...] [--count N] [--most N] [--relax WORDS] [--json FILE]
+    calls.py --build BUILD --driver FOLDER [--kinds KIND,...] [--count N] [--most N] [--json FILE]
 
 By valgrind's callgrind, on the simulated driver: instructions a call by library, of the shim the most expensive functions by themselves, and the cache lines of
 its code that a call goes through: where a launch has thrown them out, they are most of what a call costs. ns a call are of a run without callgrind. The driver's part is the simulated one's, and says nothing of a real one; the shim's is what it is anywhere, but for what
@@ -19,7 +19,9 @@ import sys
 import tempfile
 
 MODES = ("raw", "observe", "fix")
-KINDS = "h2d_sync,d2h_sync,h2d_async,d2h_async,launch,pair,free_idle,free_busy,free_device_busy"
+KINDS = "h2d_sync,d2h_sync,h2d_async,d2h_async,h2d_order,launch,pair,free_idle,free_busy,free_device_busy"
+# So many copies can be staged behind one kernel; for more there is no memory.
+ORDER_MOST = 32
 # Bytes of a line of the caches.
 CACHE_LINE = 64
 LINE = re.compile(r"^\s*([\d,]+) \(\s*[\d.]+%\)\s+(.*?)(?: \[([^\]]*)\])?$")
@@ -30,7 +32,7 @@ def environment_of(options, mode, folder):
     environment.update(LD_LIBRARY_PATH=options.driver, SIMCUDA_COSTS="none", SIMCUDA_DEVICES="1", SIMCUDA_SPACE=str(4 << 30), SIMCUDA_MEMORY=str(1 << 30))
     if mode != "raw":
         environment.update(LD_PRELOAD=os.path.join(options.build, "shim/libslipstream.so"), SLIPSTREAM_MODE=mode, SLIPSTREAM_OUT=folder,
-                           SLIPSTREAM_RELAX=options.relax)
+                           SLIPSTREAM_RELAX="free,order")
     return environment
 
 
@@ -69,7 +71,8 @@ def code_lines(path, calls):
 
 def count(options, kind, mode):
     """ns a call; instructions a call by library; and by function of the shim; and the cache lines of its code."""
-    program = [os.path.join(options.build, "tests/bench/calls"), kind, str(options.count)]
+    calls = min(options.count, ORDER_MOST) if kind == "h2d_order" else options.count
+    program = [os.path.join(options.build, "tests/bench/calls"), kind, str(calls)]
     libraries, functions = collections.Counter(), collections.Counter()
     with tempfile.TemporaryDirectory() as folder:
         environment, out = environment_of(options, mode, folder), os.path.join(folder, "callgrind.out")
@@ -79,12 +82,12 @@ def count(options, kind, mode):
             found = LINE.match(line)
             if not found or found[2].startswith("PROGRAM TOTALS"):
                 continue
-            instructions, library = int(found[1].replace(",", "")) / options.count, os.path.basename(found[3] or "")
+            instructions, library = int(found[1].replace(",", "")) / calls, os.path.basename(found[3] or "")
             library = "the shim" if library == "libslipstream.so" else "driver" if library.startswith("libcuda") else "others"
             libraries[library] += instructions
             if library == "the shim":
                 functions[": ".join(part.rsplit("/", 1)[-1] for part in found[2].rsplit(":", 1))] += instructions
-        lines = code_lines(out, options.count)
+        lines = code_lines(out, calls)
     return ns, libraries, functions, lines
 
 
@@ -95,7 +98,6 @@ def main():
     parser.add_argument("--kinds", default=KINDS)
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--most", type=int, default=12, help="functions to print")
-    parser.add_argument("--relax", default="free")
     parser.add_argument("--json", metavar="FILE")
     options = parser.parse_args()
     if not shutil.which("valgrind"):

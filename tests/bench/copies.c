@@ -31,7 +31,8 @@
 #define ROW          16
 #define ROW_LARGEST  ((size_t)1 << 20)
 #define PAIRS_MAX    4000
-#define PAIRS_MIN    2 /* at each visit */
+#define ROUNDS_MAX   1000 /* so that each adds to the pairs */
+#define PAIRS_MIN    2    /* at each visit */
 #define CHECKED_MOST ((size_t)64 << 20)
 
 enum state { IDLE, IN_ROW, BUSY_STREAM, BUSY_DEVICE, STATES };
@@ -165,8 +166,8 @@ static void visit(struct cell *cell)
 		turn(cell, !first, cell->pairs);
 		cell->pairs++;
 		pairs++;
-	} while (cell->pairs < PAIRS_MAX - 1 &&
-		 (pairs < PAIRS_MIN || figures_now() - begin < budget));
+	} while (pairs < PAIRS_MIN ||
+		 (pairs < PAIRS_MAX / options.rounds && figures_now() - begin < budget));
 }
 
 static void print(const struct cell *cell, enum figure figure)
@@ -203,7 +204,7 @@ static void make_cells(void)
 				continue;
 			for (int i = 0; i < SIDES * FIGURES; i++) {
 				cell->us[i / FIGURES][i % FIGURES] =
-					calloc(PAIRS_MAX, sizeof(double));
+					calloc(PAIRS_MAX + 1, sizeof(double));
 				if (!cell->us[i / FIGURES][i % FIGURES])
 					exit(1);
 			}
@@ -252,7 +253,8 @@ static error_t parse(int key, char *text, struct argp_state *state)
 		return 0;
 	}
 	*number = strtoull(text, &end, 0);
-	if (end == text || *end || (key != 'c' && key != 's' && !*number))
+	if (end == text || *end || (key != 'c' && key != 's' && !*number) ||
+	    (key == 'r' && *number > ROUNDS_MAX))
 		argp_error(state, "%s is no number that can be used", text);
 	return 0;
 }
