@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: MIT
+"""Runs random programs (property) without and with mode fix, says which differ, and makes those small. For run.py and mutate beside it."""
+import collections
+import concurrent.futures
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "programs", "entry"))
+import slip  # noqa: E402
+
+CHUNK = 250  # programs of one process
+REWRITE = 17
+HANGS, ENDS = "hangs", "ends with"
+LIMIT_S = 10
+SCHEDULES = 6  # that a small program is tried with
+
+
+class Broken(Exception):
+    pass
+
+
+def environment(options, fixed, folder):
+    """No other variable of these says anything to the programs."""
+    found = {name: value for name, value in os.environ.items() if not name.startswith(("SLIPSTREAM_", "SIMCUDA_", "CUDA_"))}
+    found.update(LD_LIBRARY_PATH=options.simcuda, SIMCUDA_TIME="virtual", SIMCUDA_SEED="1", SIMCUDA_COSTS="none")
+    if fixed:
+        # The smallest copies are staged, too: programs of large ones would be slow.
+        found.update(LD_PRELOAD=options.shim, SLIPSTREAM_MODE="fix", SLIPSTREAM_FIX=options.fix, SLIPSTREAM_OUT=folder, SLIPSTREAM_STAGE_FROM="256")
+    return found
+
+
+def run_once(options, arguments, fixed, limit=LIMIT_S):
+    """What each program printed, by number; the number of the one that hung or ended the process, with what it did; reasons and counts."""
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run([options.property, "--limit", str(limit), *arguments], env=environment(options, fixed, folder), capture_output=True,
+                              text=True, check=False)
+        told = dict(line.split(" ", 1) for line in done.stdout.splitlines() if line.count(" ") == 1)
+        told = {int(number): text for number, text in told.items()}
+        reasons, counts = collections.Counter(), collections.Counter()
+        for process in slip.processes(folder) if fixed else ():
+            for (code, text), count in process.notes.items():
+                if code == "rewrite":
+                    reasons[text] += count
+            for kind, body in slip.records(process.path):
+                if kind == REWRITE:
+                    counts[process.strings.get(struct.unpack_from("<I", body, 8)[0])] += struct.unpack_from("<Q", body, 16)[0]
+    end = None
+    if done.returncode:
+        end = HANGS if done.returncode == 3 else f"{ENDS} {done.returncode}: {done.stderr.strip()[-300:]}"
+    return told, end, reasons, counts
+
+
+def run_range(options, first, count, fixed, schedule=0):
+    """Programs of seeds. One that hangs or ends its process does not hide those behind it."""
+    told, reasons, counts = {}, collections.Counter(), collections.Counter()
+    at = first
+    while at < first + count:
+        some, end, more_reasons, more_counts = run_once(
+            options, ["--seeds", f"{at}:{first + count}", "--schedule", str(schedule)], fixed)
+        told.update(some)
+        reasons.update(more_reasons)
+        counts.update(more_counts)
+        if not end:
+            break
+        at = max(some, default=at - 1) + 1
+        told[at] = end
+        at += 1
+    return told, reasons, counts
+
+
+def run_texts(options, texts, fixed, limit=2):
+    """Programs as texts; what each printed."""
+    told = []
+    while len(told) < len(texts):
+        with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
+            file.write("".join(texts[len(told):]))
+            file.flush()
+            some, end, _, _ = run_once(options, ["--programs", file.name], fixed, limit)
+        told += [some[i] for i in range(len(some))]
+        if not end:
+            break
+        told.append(end)
+    if len(told) != len(texts):
+        raise Broken(f"{len(texts)} programs gave {len(told)} lines")
+    return told
+
+
+class Compared:
+    def __init__(self):
+        self.programs, self.differ, self.reasons, self.counts = 0, {}, collections.Counter(), collections.Counter()
+
+    def add(self, other):
+        self.programs += other.programs
+        self.differ.update(other.differ)
+        self.reasons.update(other.reasons)
+        self.counts.update(other.counts)
+
+
+def compare_range(options, first, count, raw_too=False):
+    """One chunk, raw and fixed; with raw_too also raw with another schedule, which must not matter."""
+    found = Compared()
+    raw, _, _ = run_range(options, first, count, False)
+    fixed, found.reasons, found.counts = run_range(options, first, count, True, options.schedule)
+    other = run_range(options, first, count, False, 77)[0] if raw_too else raw
+    found.programs = count
+    for seed in range(first, first + count):
+        if len({raw[seed], fixed[seed], other[seed]}) > 1 or " " in raw[seed] or raw[seed] == HANGS:
+            found.differ[seed] = f"raw {raw[seed]}, fixed {fixed[seed]}" + (f", raw again {other[seed]}" if other[seed] != raw[seed] else "")
+    return found
+
+
+def compare(options, first, count, stop=lambda found: False, raw_too=False):
+    """Chunks beside each other on all processors; `stop` says when enough was found."""
+    found = Compared()
+    chunks = [(at, min(CHUNK, first + count - at)) for at in range(first, first + count, CHUNK)]
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        pending = collections.deque()
+        while chunks or pending:
+            while chunks and len(pending) < 2 * options.jobs:
+                pending.append(pool.submit(compare_range, options, *chunks.pop(0), raw_too))
+            found.add(pending.popleft().result())
+            if stop(found):
+                chunks.clear()
+                for one in pending:
+                    one.cancel()
+                pending = collections.deque(one for one in pending if not one.cancelled())
+    return found
+
+
+# ---- making programs small ----
+
+class Program:
+    def __init__(self, text):
+        lines = text.splitlines()
+        words = lines[0].split()
+        self.head = dict(zip(words[::2], (int(word) for word in words[1::2])))
+        self.operations = [line.split() for line in lines[1:-1]]
+
+    def text(self, schedule=None):
+        head = dict(self.head, **({} if schedule is None else {"schedule": schedule}))
+        return "\n".join([" ".join(f"{name} {value}" for name, value in head.items()), *(" ".join(line) for line in self.operations), "end.\n"])
+
+    def without(self, begin, end):
+        return self.changed(operations=self.operations[:begin] + self.operations[end:])
+
+    def changed(self, operations=None, **head):
+        copy = Program.__new__(Program)
+        copy.head = dict(self.head, **head)
+        copy.operations = self.operations if operations is None else operations
+        return copy
+
+
+def text_of(options, seed):
+    return subprocess.run([options.property, "--seeds", f"{seed}:{seed + 1}", "--print"], env=environment(options, False, None), capture_output=True,
+                          text=True, check=True).stdout
+
+
+def first_that_differs(options, programs):
+    """Of candidates the first that differs with any of some schedules, with that schedule; or None."""
+    tries = [(program, program.head["schedule"] + more) for program in programs for more in range(SCHEDULES)]
+    if not tries:
+        return None
+    texts = [program.text(schedule) for program, schedule in tries]
+    for (program, schedule), raw, fixed in zip(tries, run_texts(options, texts, False), run_texts(options, texts, True)):
+        if raw != fixed and raw != HANGS and " " not in raw:
+            return program.changed(schedule=schedule)
+    return None
+
+
+def smaller_heads(program):
+    head = program.head
+    if head["threads"] > 1:
+        less = head["threads"] - 1
+        yield program.changed([[line[0], str(min(int(line[1]), less - 1)), *line[2:]] for line in program.operations], threads=less)
+    if head["contexts"] > 1:
+        yield program.changed(contexts=1)
+    if head["side"]:
+        yield program.changed(side=head["side"] - 1)
+    if head["blocking"] > 1:
+        yield program.changed(blocking=head["blocking"] - 1)
+    for bit in (1, 2, 4, 8):
+        if head["flags"] & bit:
+            yield program.changed(flags=head["flags"] & ~bit)
+
+
+def shrink(options, text):
+    """The smallest program that still differs, found by leaving things out; None if it does not differ with any schedule tried."""
+    program = first_that_differs(options, [Program(text)])
+    if not program:
+        return None
+    again = True
+    while again:
+        again = False
+        size = max(1, len(program.operations) // 2)
+        while size:
+            found = first_that_differs(
+                options, [program.without(at, at + size) for at in range(0, len(program.operations), size)] if len(program.operations) > 1 else [])
+            if found:
+                program, again = found, True
+                size = min(size, max(1, len(program.operations) // 2))
+            else:
+                size //= 2
+        found = first_that_differs(options, list(smaller_heads(program)))
+        if found:
+            program, again = found, True
+    return program.text()
+
+
+def explain(options, text):
+    """The actions of a program, and the lines in which the two runs differ."""
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
+        file.write(text)
+        file.flush()
+        runs = [subprocess.run([options.property, "--programs", file.name, "--verbose", "--limit", "2"],
+                               env=environment(options, fixed, tempfile.gettempdir()), capture_output=True, text=True, check=False).stdout.splitlines()
+                for fixed in (False, True)]
+    plan = [line for line in runs[0] if " thread " in line]
+    differ = [f"\traw {pair[0].strip()}\n\tfixed {pair[1].strip()}" for pair in zip(*runs) if pair[0] != pair[1]]
+    return "\n".join(plan + differ[:4])

@@ -1,0 +1,88 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""The property test of mode fix: random programs give the same statuses, host reads and final bytes with and without it.
+
+    run.py --property FILE --simcuda DIR --shim FILE [--first SEED] [--count N] [--fix WORDS] [--schedule N] [--jobs N]
+           [--raw] [--shrink N] [--corpus FOLDER] [--keep FILE]
+
+Seeds FIRST to FIRST + N, raw and fixed, and the programs of a corpus. Of those that differ the first few are made small and printed, and added to the file
+of --keep. --raw: also raw with another schedule of the simulated driver, which shows that the programs are free of races. Exit status 1 where
+anything differs.
+"""
+import argparse
+import glob
+import os
+import sys
+import time
+
+import programs
+
+
+def parse():
+    parser = argparse.ArgumentParser()
+    for name in ("property", "simcuda", "shim"):
+        parser.add_argument("--" + name, required=True, type=os.path.abspath)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--count", type=int, default=0)
+    parser.add_argument("--fix", default="pinned,frees,staging,legacy")
+    parser.add_argument("--schedule", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--raw", action="store_true")
+    parser.add_argument("--shrink", type=int, default=3)
+    parser.add_argument("--corpus")
+    parser.add_argument("--keep")
+    return parser.parse_args()
+
+
+def corpus(options):
+    """Texts of the corpus: each program as it is, with a name."""
+    for path in sorted(glob.glob(os.path.join(options.corpus, "*.txt"))):
+        with open(path, encoding="utf-8") as stream:
+            lines = [line for line in stream if not line.startswith("#")]
+        for number, text in enumerate("".join(lines).split("end.\n")[:-1]):
+            yield f"{os.path.basename(path)} {number}", text + "end.\n"
+
+
+def run_corpus(options):
+    named = list(corpus(options))
+    texts = [text for _, text in named]
+    differ = [name for (name, _), raw, fixed in zip(named, programs.run_texts(options, texts, False), programs.run_texts(options, texts, True))
+              if raw != fixed or raw == programs.HANGS or " " in raw]
+    print(f"corpus: {len(named)} programs, {len(differ)} differ")
+    for name in differ:
+        print(f"differs: {name}", file=sys.stderr)
+    return len(differ)
+
+
+def run_seeds(options):
+    begin = time.monotonic()
+    found = programs.compare(options, options.first, options.count, raw_too=options.raw)
+    took = time.monotonic() - begin
+    print(f"seeds {options.first} to {options.first + options.count}: {found.programs} programs, {len(found.differ)} differ, {took:.1f} s, "
+          f"{1000 * took * options.jobs / max(1, found.programs):.2f} ms a program and processor (both runs)")
+    for name, count in sorted(found.counts.items()):
+        print(f"  {name}: {count} (first count of its record)")
+    off = [reason for reason in found.reasons if reason.startswith("off")]
+    for reason in off:
+        print(f"nothing was tested behind that: {reason}", file=sys.stderr)
+    for number, (seed, text) in enumerate(sorted(found.differ.items())):
+        print(f"seed {seed}: {text}", file=sys.stderr)
+        if number < options.shrink:
+            small = programs.shrink(options, programs.text_of(options, seed))
+            print(f"{small}{programs.explain(options, small)}" if small else "  (no difference with other schedules)", file=sys.stderr)
+            if small and options.keep:
+                with open(options.keep, "a", encoding="utf-8") as stream:
+                    stream.write(f"# seed {seed}\n{small}")
+    return len(found.differ) + len(off)
+
+
+def main():
+    options = parse()
+    broken = run_corpus(options) if options.corpus else 0
+    if options.count:
+        broken += run_seeds(options)
+    sys.exit(1 if broken else 0)
+
+
+if __name__ == "__main__":
+    main()
