@@ -151,8 +151,15 @@ bool rewrite_device_free(struct call *call, CUresult *ret_result, CUdeviceptr ad
 	const char *why;
 	bool again;
 
-	if (!look(call, address, &block, &again))
-		return false;
+	if (!look(call, address, &block, &again)) {
+		if (!room_is_to_leave())
+			return false;
+		call->entered = clock_ticks();
+		*ret_result = DRAINING(driver.cuMemFree_v2(address));
+		call->left = clock_ticks();
+		room_leave(call, *ret_result);
+		return true;
+	}
 	if (again) {
 		/* There may be more wrong than that. The driver says so, asked with an address that it never gave. */
 		call->entered = clock_ticks();
@@ -186,16 +193,12 @@ bool rewrite_device_free(struct call *call, CUresult *ret_result, CUdeviceptr ad
 		why = "a free above the limit";
 		pool_bytes(POOL_DEVICE, &bytes);
 		freed += held_give_some_back(POOL_DEVICE, block.context, bytes.limit / 2);
-	} else if (freed && state_is_doubted() &&
-		   block.context == state_context_id(call->context)) {
-		/* Nothing of it will be used again. */
-		freed += held_give_some_back(POOL_DEVICE, block.context, 0);
-		freed += held_give_some_back(POOL_ARRAY, block.context, 0);
 	}
 	if (why) {
 		emit_note(NOTE_REWRITE, why);
 		events_real_free(call, CONFIG_FIX_FREES, why, freed, block.requested);
 	}
+	room_leave(call, *ret_result);
 	counts_bytes();
 	return true;
 }

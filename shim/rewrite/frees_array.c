@@ -239,6 +239,7 @@ static bool destroy_or_keep(struct call *call, CUresult *ret_result, uint64_t ha
 		events_real_free(call, CONFIG_FIX_FREES, why,
 				 *ret_result == CUDA_SUCCESS ? freed : 0, block.requested);
 	}
+	room_leave(call, *ret_result);
 	counts_bytes();
 	return true;
 }

@@ -8,6 +8,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <cuda.h>
+
 #include "config.h"
 #include "emit/record.h"
 #include "pool/pool.h"
@@ -39,6 +41,13 @@ enum pool_state pointer_find(uint64_t address, struct pool_block *ret_block);
 /* room.c: around taking blocks out of the pool and giving them to the driver; `some`: it has them. */
 void room_giving_begin(void);
 void room_giving_end(bool some);
+
+/*
+ * Off for good (doubt): nothing that is held will be used again. Behind a call of the driver that has waited for the device, with its result: what is
+ * held of the current context goes, as far as GIVE_BACK_NS goes for each kind. Other contexts' handles may name nothing any more.
+ */
+bool room_is_to_leave(void);
+void room_leave(struct call *call, CUresult result);
 
 /* counts.c: what the report tells; adds are relaxed and never lost. Before counts_start() they go nowhere. */
 void counts_start(void);

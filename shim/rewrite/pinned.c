@@ -96,8 +96,7 @@ uint32_t pinned_give_all_back(uint64_t context)
 	return freed;
 }
 
-/* Frees what is held of the context until at most `keep` bytes are held at all, or GIVE_BACK_NS are over. */
-static uint32_t give_some_back(uint64_t context, uint64_t keep)
+uint32_t pinned_give_some_back(uint64_t context, uint64_t keep)
 {
 	uint64_t end = clock_now_ns() + GIVE_BACK_NS;
 	uint32_t freed = 0, now;
@@ -275,7 +274,13 @@ bool rewrite_host_free(struct call *call, CUresult *ret_result, void *address)
 
 	switch (look(call, address, &block)) {
 	case POOL_NOT_OURS:
-		return false;
+		if (!room_is_to_leave())
+			return false;
+		call->entered = clock_ticks();
+		*ret_result = DRAINING(driver.cuMemFreeHost(address));
+		call->left = clock_ticks();
+		room_leave(call, *ret_result);
+		return true;
 	case POOL_LIVE:
 		if (pool_kind(block.flags) != POOL_PINNED)
 			return false; /* the driver says what is wrong */
@@ -314,12 +319,13 @@ bool rewrite_host_free(struct call *call, CUresult *ret_result, void *address)
 		/* The limit: this call has drained the device, so others may go too. */
 		why = "a free above the limit";
 		pool_bytes(POOL_PINNED, &bytes);
-		freed += give_some_back(block.context, bytes.limit / 2);
+		freed += pinned_give_some_back(block.context, bytes.limit / 2);
 	}
 	if (why) {
 		emit_note(NOTE_REWRITE, why);
 		events_real_free(call, CONFIG_FIX_PINNED, why, freed, block.requested);
 	}
+	room_leave(call, *ret_result);
 	counts_bytes();
 	return true;
 }
@@ -336,9 +342,12 @@ void rewrite_context_synchronized(struct call *call)
 	uint64_t begun = __atomic_load_n(&last, __ATOMIC_RELAXED);
 	uint64_t context = state_context_id(call->context);
 	struct pool_block *list;
-	uint32_t freed;
+	uint32_t freed, unfinished;
 
 	array_context_synchronized(context);
+	if (room_is_to_leave() && state_is_alone(call->context) &&
+	    state_unfinished(&(struct state_mark){0}, 1, &unfinished) && !unfinished)
+		room_leave(call, CUDA_SUCCESS);
 	if (!config.pool_age_ns || !(config.fix & CONFIG_FIX_PINNED) ||
 	    (begun && clock_duration_ns(begun, call->left) < config.pool_age_ns / AGE_ROUNDS) ||
 	    !__atomic_compare_exchange_n(&last, &begun, call->left, false, __ATOMIC_RELAXED,

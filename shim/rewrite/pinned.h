@@ -33,6 +33,8 @@ void pinned_drop(bool (*lives)(uint64_t context));
 
 /* As held_give_all_back(), of pinned memory. */
 uint32_t pinned_give_all_back(uint64_t context);
+/* As held_give_some_back(). */
+uint32_t pinned_give_some_back(uint64_t context, uint64_t keep);
 
 /* The block that this address lies in is about to get attributes of its own: its free goes the long way. 0, UINT64_MAX: none. */
 void pinned_special(uint64_t address);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Room: what is held goes back to the driver where it has no memory for a call. Called by the wrappers of calls that found none and had no
- * effect (the catalogue's `retry`), and by the rewrites of allocations. Relies on frees_held.c and pinned.c for the blocks, on settle.c for the moment.
+ * Room: what is held goes back to the driver where it has no memory for a call, or where nothing will use it again. Called by the wrappers of calls that
+ * found none and had no effect (the catalogue's `retry`), and by the rewrites of allocations and frees. Relies on frees_held.c and pinned.c for the blocks, on settle.c for the moment.
  *
  * What others are doing at this moment matters, too. Blocks that they give back, and those of a context that they end, have left the pool before the
  * driver has them; the program had freed them, so it is not told that there is no memory: they are waited for.
@@ -183,4 +183,25 @@ bool rewrite_make_room(struct call *call, struct rewrite_room *room)
 	/* Before the driver is asked again. */
 	room->since = clock_ticks();
 	return found;
+}
+
+bool room_is_to_leave(void)
+{
+	return state_is_doubted() && (is_pinned_held() || all_held());
+}
+
+void room_leave(struct call *call, CUresult result)
+{
+	static const char why[] = "off for good";
+	uint64_t context = state_context_id(call->context);
+
+	if (result != CUDA_SUCCESS || !room_is_to_leave() || !context ||
+	    state_current_context() != context)
+		return;
+	events_real_free(call, CONFIG_FIX_PINNED, why, pinned_give_some_back(context, 0), 0);
+	events_real_free(call, CONFIG_FIX_FREES, why,
+			 held_give_some_back(POOL_DEVICE, context, 0) +
+				 held_give_some_back(POOL_ARRAY, context, 0),
+			 0);
+	counts_bytes();
 }

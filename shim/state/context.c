@@ -61,6 +61,11 @@ bool context_others(const struct state_context *context)
 	return false;
 }
 
+bool state_is_alone(const struct state_context *context)
+{
+	return context && !context_others(context);
+}
+
 /* Under LOCK_STATE. An entry whose context is gone is taken over with its legacy stream. */
 static struct state_context *add(uint64_t key, bool is_handle, int device)
 {

@@ -143,6 +143,8 @@ uint32_t state_pending_anywhere(struct call_pending *ret_pending, uint32_t most)
 struct emit_candidate;
 void state_candidate(const struct call_pending *pending, struct emit_candidate *ret_candidate);
 uint64_t state_context_id(const struct state_context *context);
+/* Is there no other one, as far as was seen? NULL: false. */
+bool state_is_alone(const struct state_context *context);
 /* Its device, -1: not known. */
 int state_context_device(const struct state_context *context);
 /* Of a context in definitions and events, from 1; 0: not written down. */

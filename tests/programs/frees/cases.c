@@ -900,13 +900,20 @@ static void asked_unseen(void)
 
 static CUarray new_array(unsigned char value);
 
+/* A way past us, for all that is known. */
+static void doubt(void)
+{
+	const CUuuid id = {"simcuda\0test\0\0\0\1"};
+	const void *table;
+
+	OK(cuGetExportTable(&table, &id));
+}
+
 /* When the rewrite is off for good, what it holds goes with the next free, which the driver makes. */
 static void doubted(void)
 {
-	const CUuuid id = {"simcuda\0test\0\0\0\1"};
 	CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
 	CUdeviceptr blocks[4];
-	const void *table;
 
 	for (int i = 0; i < 4; i++)
 		blocks[i] = allocate(1);
@@ -914,10 +921,39 @@ static void doubted(void)
 	OK(cuArrayDestroy(new_array(1)));
 	for (int i = 0; i < 3; i++)
 		OK(cuMemFree(blocks[i]));
-	/* A way past us, for all that is known. */
-	OK(cuGetExportTable(&table, &id));
+	doubt();
 	OK(cuMemFree(blocks[3]));
 	EXPECT(cuMemFree(blocks[0]) == CUDA_ERROR_INVALID_VALUE);
+}
+
+/* Or with a free of what the pool never had, or where the context has been waited for. */
+static void doubted_later(void)
+{
+	CUdeviceptr block = allocate(1), other;
+
+	OK(cuMemFree(block));
+	doubt();
+	OK(cuMemAlloc(&other, BYTES));
+	OK(cuMemFree(other));
+}
+
+static void doubted_drained(void)
+{
+	OK(cuMemFree(allocate(1)));
+	doubt();
+	OK(cuCtxSynchronize());
+}
+
+/* But not while another context may be at work, for which the driver would wait. */
+static void doubted_beside(void)
+{
+	CUcontext second;
+
+	OK(cuMemFree(allocate(1)));
+	OK(cuCtxCreate_v2(&second, 0, 0));
+	OK(cuCtxSetCurrent(context));
+	doubt();
+	OK(cuCtxSynchronize());
 }
 
 static CUarray new_array(unsigned char value)
@@ -1510,6 +1546,9 @@ static const struct {
 	{"arrays-drained", arrays_drained},
 	{"array-format", array_format},
 	{"doubted", doubted},
+	{"doubted-later", doubted_later},
+	{"doubted-drained", doubted_drained},
+	{"doubted-beside", doubted_beside},
 	{"asked-unseen", asked_unseen},
 	{"array-limit", array_limit},
 	{"exported-again", exported_again},

@@ -22,7 +22,7 @@ REWRITE, NOTE_REWRITE = 17, 11
 FIELDS = ("hits misses unproven parked waits_avoided waits_made real_frees purges events queries held_bytes peak_bytes live_bytes "
           "limit_bytes").split()
 CASES = ("in-flight kernel asked other-context destroyed graph capturing reset released released-pinned freed-statuses forked threads ends no-context foreign wrong-frees free-async "
-         "buffers attributes info many-contexts exported exported-again exported-range sync-memops sync-memops-context others relaxed broken arrays arrays-drained array-format asked-unseen doubted").split()
+         "buffers attributes info many-contexts exported exported-again exported-range sync-memops sync-memops-context others relaxed broken arrays arrays-drained array-format asked-unseen doubted doubted-later doubted-drained doubted-beside").split()
 # What the rewrite calls of the driver by itself, and answers that must not harm: out of memory, unknown.
 FAULTS = ("cuMemAlloc_v2", "cuMemFree_v2", "cuDeviceTotalMem_v2", "cuCtxGetDevice", "cuCtxGetCurrent", "cuEventCreate", "cuEventRecord",
           "cuEventQuery", "cuStreamQuery", "cuThreadExchangeStreamCaptureMode", "cuCtxGetId")
@@ -99,6 +99,10 @@ def cases(options):
                 expect(total["parked"] == 1 and total["real_frees"] == 1 and not total["held_bytes"], told)
             elif name == "doubted":
                 expect(total["parked"] == 4 and total["real_frees"] == 5 and not total["held_bytes"], told)
+            elif name in ("doubted-later", "doubted-drained"):
+                expect(total["parked"] == 1 and total["real_frees"] == 1 and not total["held_bytes"], told)
+            elif name == "doubted-beside":
+                expect(total["parked"] == 1 and not total["real_frees"], told)
             elif name == "asked-unseen":
                 expect(total["parked"] == 1 and total["hits"] == 1 and not [reason for reason in reasons if reason.startswith("off")], told)
             elif name == "others":

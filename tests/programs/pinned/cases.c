@@ -860,6 +860,54 @@ static void freed_statuses(void)
 	OK(cuMemFreeHost(block));
 }
 
+/* A way past us, for all that is known: from here on nothing is used again. */
+static void doubt(void)
+{
+	const CUuuid id = {"simcuda\0test\0\0\0\1"};
+	const void *table;
+
+	OK(cuGetExportTable(&table, &id));
+}
+
+/* Held blocks go with the next free of the driver in their context: of one that the pool knows, ... */
+static void doubted(void)
+{
+	unsigned char *block = allocate(1), *other = allocate(1);
+
+	OK(cuMemFreeHost(block));
+	doubt();
+	OK(cuMemFreeHost(other));
+	EXPECT(cuMemFreeHost(block) == CUDA_ERROR_INVALID_VALUE);
+}
+
+/* ... of one that it does not, ... */
+static void doubted_later(void)
+{
+	OK(cuMemFreeHost(allocate(1)));
+	doubt();
+	OK(cuMemFreeHost(allocate(1)));
+}
+
+/* ... and where the context has been waited for. */
+static void doubted_drained(void)
+{
+	OK(cuMemFreeHost(allocate(1)));
+	doubt();
+	OK(cuCtxSynchronize());
+}
+
+/* Not in another context than the current one, whose handle may name nothing any more. */
+static void doubted_elsewhere(void)
+{
+	CUcontext second;
+
+	OK(cuMemFreeHost(allocate(1)));
+	OK(cuCtxCreate_v2(&second, 0, 0));
+	doubt();
+	OK(cuMemFreeHost(allocate(1)));
+	OK(cuCtxSynchronize());
+}
+
 /* The context has failed, which no call has told yet. */
 static void failed_statuses(void)
 {
@@ -1256,6 +1304,10 @@ static const struct {
 	{"purge-elsewhere", purge_elsewhere},
 	{"freed-statuses", freed_statuses},
 	{"failed-statuses", failed_statuses},
+	{"doubted", doubted},
+	{"doubted-later", doubted_later},
+	{"doubted-drained", doubted_drained},
+	{"doubted-elsewhere", doubted_elsewhere},
 	{"purge-contexts", purge_contexts},
 	{"purge-others", purge_others},
 	{"reset-elsewhere", reset_elsewhere},

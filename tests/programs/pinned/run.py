@@ -209,6 +209,12 @@ def faults(options):
                 expect(bool(total["parked"]) == bool(fix), f"{name} with {fix}: counts {dict(total)}")
     yield "statuses", statuses
 
+    def doubted():
+        for name, freed in (("doubted", 2), ("doubted-later", 1), ("doubted-drained", 1), ("doubted-elsewhere", 0)):
+            _, total, _ = run(options, [options.cases, name])
+            expect(total["real_frees"] == freed and bool(total["held_bytes"]) == (not freed), f"{name}: counts {dict(total)}")
+    yield "doubted", doubted
+
     def contexts():
         _, total, _ = run(options, [options.cases, "purge-contexts"], SIMCUDA_FAIL="cuMemHostAlloc:3:2")
         expect(total["purges"] == 1 and total["real_frees"] == 2 and not total["held_bytes"], f"counts {dict(total)}")
