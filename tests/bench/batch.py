@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """The open measurements of mode fix, one after the other, on one machine: README.md says which question each answers.
 
-    batch.py --build BUILD --out FOLDER [--driver FOLDER] [--only NAME,...] [--seed N] [--quick]
+    batch.py --build BUILD --out FOLDER [--driver FOLDER] [--only NAME,...] [--cold MIB] [--seed N] [--quick]
 
 Each prints into FOLDER/NAME.txt and, where it can, FOLDER/NAME.json. Prints a line for each: how it ended, and its seconds; and the last lines of those
 that missed a limit. With a GPU and 16 processors all of it takes about nine minutes; `copies-fix` is four of them. Fails if one could not be
@@ -29,6 +29,8 @@ PARTS = [
     ("copies-observe", "copies.py", ["--modes", "observe", "--sources", "warm", "--milliseconds", "150", "--largest", str(16 << 20)]),
     ("copies-control", "copies.py", ["--control", "--sources", "warm", "--milliseconds", "150", "--largest", str(64 << 20)]),
 ]
+# These measure with cold memory.
+COLD = ("stage_sweep.py", "upload.py", "copies.py")
 
 
 def command_of(options, name, program, words):
@@ -36,6 +38,8 @@ def command_of(options, name, program, words):
         return [os.path.join(options.build, "tests/bench", program), *words]
     command = [sys.executable, os.path.join(HERE, program), "--build", options.build, *words, "--seed", str(options.seed),
                "--json", os.path.join(options.out, name + ".json")]
+    if options.cold and program in COLD:
+        command += ["--cold", options.cold]
     return command + (["--driver", options.driver] if options.driver else []) + (["--quick"] if options.quick else [])
 
 
@@ -64,6 +68,7 @@ def main():
     parser.add_argument("--out", required=True, type=os.path.abspath)
     parser.add_argument("--driver", type=os.path.abspath, help="folder of the driver to use (the simulated one)")
     parser.add_argument("--only", default=",".join(name for name, _, _ in PARTS))
+    parser.add_argument("--cold", metavar="MIB", help="where the last-level cache is not what the processor says of it: twice its size")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()

@@ -390,6 +390,7 @@ int main(int argc, char **argv)
 	open_memory();
 	for (size_t i = 0; i < options.count; i++)
 		measure(i);
+	printf("cold: %zu MiB\n", options.cold_mib);
 	for (unsigned int i = 0; i < set_count; i++)
 		print(i);
 	if (notes)

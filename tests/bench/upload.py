@@ -34,6 +34,8 @@ def main():
             arguments.append(f"--cold={options.cold}")
         lines, rewrites = by_turns.run(options, "upload", arguments, "fix")
         for words in lines:
+            if words[0] == "cold_mib":
+                print(f"cold: not touched for {words[1]} MiB")
             if words[0] != "cell":
                 continue
             name, (size, pairs), numbers = " ".join(words[1:4]), (int(word) for word in words[4:6]), [float(word) for word in words[6:]]
