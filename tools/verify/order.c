@@ -5,9 +5,9 @@
  * Three kinds of lanes: blocking and per-thread streams (S), the legacy stream itself (N), its
  * substitute (L). The clock of a lane says up to which record it is behind the others:
  *
- *	native		all operations of lanes S and N up to there
+ *	native		all operations of lanes S and N up to there; of N alone it may be more (begun)
  *	substitute	all operations of L up to there
- *	joined		those of one lane S (kept with that lane: only L needs it)
+ *	joined		those of one lane S or N (kept with that lane: only L needs it)
  *
  * They grow by
  *	a barrier that stands for records up to r
@@ -15,7 +15,7 @@
  *		N -> L	native = r: by the driver's rule N is behind all S
  *		L -> S, L -> N	substitute = r
  *	the driver's rule, at an operation of N: N is behind what any S was behind
- *	the driver's rule, at an operation of S: S is behind N, and what N was behind
+ *	the driver's rule, at an operation of S: S is behind N, and what N's last operation was behind
  *
  * So what is left to check, at each operation:
  *	S, N	substitute reaches the last operation of L. All else the driver does.
@@ -49,7 +49,10 @@ struct lane {
 	bool is_gone;
 	bool is_dirty; /* in the list of lanes that had an operation since the last one of L */
 	struct lane *next_dirty, *next_gone;
-	uint64_t native, substitute;  /* S, N: what it is behind */
+	uint64_t native, substitute; /* S, N: what it is behind */
+	uint64_t handed;             /* N: what its last operation was behind, of L */
+	uint64_t
+		begun; /* S: the last record of an operation that has returned; it is behind N up to there */
 	uint64_t joined;              /* L is behind it up to there */
 	uint64_t active;              /* legacy operations before its last one, plus one */
 	struct verify_operation last; /* the one that is covered last */
@@ -59,8 +62,9 @@ struct lane {
 /* A call that has not returned. */
 struct open_call {
 	struct verify_operation operation;
-	struct lane *lane;   /* NULL: L */
-	uint64_t substitute; /* what it is behind, and others behind it only once it has returned */
+	struct lane *lane; /* NULL: L */
+	uint64_t native,
+		substitute; /* what it is behind; others are so only once it has returned */
 	bool is_told;
 };
 
@@ -253,6 +257,14 @@ static void check_native(struct order *order, struct lane *lane,
 	advance(&lane->substitute, order->last.covered);
 }
 
+/* A barrier of this lane, or of all, that should have done. */
+static const struct stale *stale_of(const struct order *order, const struct lane *lane)
+{
+	if (lane->to_substitute.sequence > lane->last.sequence || !order->legacy)
+		return &lane->to_substitute;
+	return &order->legacy->to_substitute;
+}
+
 /* One of L: behind all of S and N. */
 static void check_substitute(struct order *order, const struct verify_operation *operation)
 {
@@ -263,7 +275,7 @@ static void check_substitute(struct order *order, const struct verify_operation 
 		order->dirty = lane->next_dirty;
 		lane->is_dirty = false;
 		if (lane->last.covered > larger(order->native, lane->joined))
-			miss(order, VERIFY_EDGE, &lane->last, operation, &lane->to_substitute);
+			miss(order, VERIFY_EDGE, &lane->last, operation, stale_of(order, lane));
 	}
 	free_gone(order);
 }
@@ -298,12 +310,13 @@ static void settle(struct order *order, const struct open_call *call, uint64_t c
 	lane->last.covered = covered;
 	lane->last.is_gone = lane->is_gone;
 	mark_dirty(order, lane);
-	if (lane->kind == STREAM_LEGACY) {
-		advance(&lane->native, call->operation.sequence);
-		advance(&lane->substitute, call->substitute);
-	} else {
+	advance(&lane->begun, call->operation.sequence);
+	advance(&lane->native, call->native);
+	advance(&lane->substitute, call->substitute);
+	if (lane->kind == STREAM_LEGACY)
+		advance(&lane->handed, call->substitute);
+	else
 		advance(&order->any_substitute, call->substitute);
-	}
 }
 
 static void keep_open(struct order *order, const struct open_call *call)
@@ -347,16 +360,16 @@ static void count_orderings(struct order *order, struct lane *lane, bool is_lega
 /* An operation of S or N. */
 static void submit_native(struct order *order, struct lane *lane, struct open_call *call)
 {
-	struct lane *legacy = order->legacy;
+	const struct lane *legacy = order->legacy;
 
-	if (lane == legacy) {
-		call->substitute = larger(lane->substitute, order->any_substitute);
-	} else {
-		if (legacy) {
-			advance(&lane->native, legacy->native);
-			advance(&lane->substitute, legacy->substitute);
-		}
-		call->substitute = lane->substitute;
+	call->native = lane->native;
+	call->substitute = lane->substitute;
+	if (lane->kind == STREAM_LEGACY) {
+		call->native = call->operation.sequence;
+		advance(&call->substitute, order->any_substitute);
+	} else if (legacy) {
+		advance(&call->native, legacy->native);
+		advance(&call->substitute, legacy->handed);
 	}
 	check_native(order, lane, &call->operation, call->substitute);
 	advance(&call->substitute, lane->substitute);
@@ -422,8 +435,8 @@ static bool is_of_kind(uint32_t kind, enum end from, enum end to)
 		return from == END_SUBSTITUTE && to == END_STREAM;
 	case TRACE_ORDER_BACK:
 		return from == END_SUBSTITUTE && to == END_LEGACY;
-	case TRACE_ORDER_HOST:
-		return true;
+	case TRACE_ORDER_HOST: /* between others it is not needed */
+		return (from == END_SUBSTITUTE) != (to == END_SUBSTITUTE);
 	default:
 		return false;
 	}
@@ -441,6 +454,7 @@ static void settle_legacy(struct order *order, struct lane *legacy, uint64_t seq
 {
 	advance(&legacy->native, sequence);
 	advance(&legacy->substitute, order->any_substitute);
+	advance(&legacy->handed, legacy->substitute);
 }
 
 /* To L, of what stands for records up to `covered`. */
@@ -451,8 +465,11 @@ static void join(struct order *order, struct lane *from, enum end end, uint64_t 
 	if (end == END_STREAM) {
 		advance(&from->joined, covered);
 		/* What S was behind by then; of later operations nobody knows. */
-		if (from->last.sequence <= covered)
-			advance(&order->native, from->native);
+		if (from->last.covered > covered)
+			return;
+		advance(&order->native, from->native);
+		if (order->legacy)
+			advance(&order->legacy->joined, from->begun);
 	} else if (end == END_LEGACY) {
 		advance(&order->native, covered);
 	}
