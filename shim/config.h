@@ -17,7 +17,7 @@ enum config_fix {
 	CONFIG_FIX_PINNED = 1 << 0,
 	CONFIG_FIX_FREES = 1 << 1,
 	CONFIG_FIX_STAGING = 1 << 2,
-	CONFIG_FIX_LEGACY = 1 << 3
+	CONFIG_FIX_STREAMS = 1 << 3
 };
 enum config_relax {
 	CONFIG_RELAX_FREE = 1 << 0,

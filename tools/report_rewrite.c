@@ -273,7 +273,7 @@ void lines_add_rewrites(const struct lines *lines, struct report *report)
 	for (size_t i = 0; (name = report_rewrite_sum(report, i, &sum)); i++) {
 		_cleanup_free_ char *shown = text_printable(name, false);
 		bool copies = sum.to_device || sum.from_device || sum.to_driver;
-		bool order = !strcmp(name, "legacy");
+		bool order = !strcmp(name, "streams");
 
 		if (!i) {
 			lines_add(lines, LINE_PLAIN, "%s", "");

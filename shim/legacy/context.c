@@ -32,7 +32,7 @@ static void legacy_tell_ends(void)
 
 void legacy_start(bool (*denied)(const struct call *call), struct record_rewrite *counts)
 {
-	if (!(config.fix & CONFIG_FIX_LEGACY))
+	if (!(config.fix & CONFIG_FIX_STREAMS))
 		return;
 	if (!driver.cuEventCreate || !driver.cuEventRecord || !driver.cuStreamWaitEvent ||
 	    !driver.cuStreamCreateWithPriority || !driver.cuStreamGetPriority ||

@@ -38,8 +38,8 @@ struct record_rewrite *counts_legacy(void)
 {
 	static struct record_rewrite *record = &nowhere;
 
-	if (config.fix & CONFIG_FIX_LEGACY)
-		start(&record, CONFIG_FIX_LEGACY);
+	if (config.fix & CONFIG_FIX_STREAMS)
+		start(&record, CONFIG_FIX_STREAMS);
 	return record;
 }
 

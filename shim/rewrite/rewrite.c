@@ -22,7 +22,7 @@ uint32_t rewrite_on;
 
 static bool denied_legacy(const struct call *call)
 {
-	return rewrite_denied(call, CONFIG_FIX_LEGACY);
+	return rewrite_denied(call, CONFIG_FIX_STREAMS);
 }
 
 void rewrite_start(void)

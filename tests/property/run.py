@@ -24,7 +24,7 @@ def parse():
         parser.add_argument("--" + name, required=True, type=os.path.abspath)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--count", type=int, default=0)
-    parser.add_argument("--fix", default="pinned,frees,staging,legacy")
+    parser.add_argument("--fix", default="pinned,frees,staging,streams")
     parser.add_argument("--schedule", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--raw", action="store_true")
@@ -61,15 +61,16 @@ def run_seeds(options):
     print(f"seeds {options.first} to {options.first + options.count}: {found.programs} programs, {len(found.differ)} differ, {took:.1f} s, "
           f"{1000 * took * options.jobs / max(1, found.programs):.2f} ms a program and processor (both runs)")
     for name, count in sorted(found.counts.items()):
-        print(f"  {name}: {count} (first count of its record)")
+        print(f"  {name}: {count}")
     off = [reason for reason in found.reasons if reason.startswith("off")]
     for reason in off:
         print(f"nothing was tested behind that: {reason}", file=sys.stderr)
     for number, (seed, text) in enumerate(sorted(found.differ.items())):
         print(f"seed {seed}: {text}", file=sys.stderr)
         if number < options.shrink:
-            small = programs.shrink(options, programs.text_of(options, seed))
-            print(f"{small}{programs.explain(options, small)}" if small else "  (no difference with other schedules)", file=sys.stderr)
+            after = programs.after_of(seed)
+            small = programs.shrink(options, programs.text_of(options, seed), after)
+            print(f"{small}{programs.explain(options, small, after)}" if small else "  (no difference with other schedules)", file=sys.stderr)
             if small and options.keep:
                 with open(options.keep, "a", encoding="utf-8") as stream:
                     stream.write(f"# seed {seed}\n{small}")

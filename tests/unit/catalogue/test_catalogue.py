@@ -13,13 +13,13 @@ import prototypes as prototypes_module
 # Take a CUstream but put nothing on it and wait for nothing: counted or remembered only.
 STREAM_UNUSED = {
     "cuStreamGetPriority", "cuStreamGetDevice", "cuStreamGetFlags", "cuStreamGetId", "cuStreamGetCtx", "cuStreamGetAttribute",
-    "cuStreamSetAttribute", "cuStreamCopyAttributes", "cuStreamIsCapturing", "cuStreamGetCaptureInfo", "cuStreamUpdateCaptureDependencies",
+    "cuStreamIsCapturing", "cuStreamGetCaptureInfo", "cuStreamUpdateCaptureDependencies",
     "cuStreamDestroy", "cuStreamGetGreenCtx",
 }
 # Put nothing on the stream that they take: they wait, ask, record or capture.
 STREAM_SUBMITS_NOTHING = {
     "cuStreamQuery", "cuStreamSynchronize", "cuEventRecord", "cuEventRecordWithFlags", "cuStreamBeginCapture", "cuStreamBeginCaptureToGraph",
-    "cuStreamEndCapture",
+    "cuStreamEndCapture", "cuStreamSetAttribute", "cuStreamCopyAttributes",
 }
 
 
