@@ -46,8 +46,8 @@ class Journal:
     def submit(self, stream, place=NATIVE, function=3, **fields):
         return self.add("order_submit", stream=stream, place=place, operation=1, function=function, **fields)
 
-    def returned(self, record):
-        return self.add("order_return", of=record)
+    def returned(self, record, **fields):
+        return self.add("order_return", of=record, **fields)
 
     def stream(self, number, kind):
         return self.add("order_stream", stream=number, kind=kind)

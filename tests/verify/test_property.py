@@ -29,6 +29,7 @@ class Node:
 def nodes_of(journal):
     """Nodes by start, and edges of events. Lanes: (stream, place, how many streams had the number before)."""
     nodes, events, ages = [], [], {}
+    refused = {id(record.of) for record in journal.records if record.event == "order_return" and record.fields.get("failed")}
     returns = {id(record.of): number for number, record in enumerate(journal.records, 1) if record.event == "order_return"}
 
     def lane(stream, place):
@@ -39,6 +40,8 @@ def nodes_of(journal):
         if record.event == "order_stream":
             ages[fields["stream"]] = ages.get(fields["stream"], 0) + 1
         elif record.event == "order_submit":
+            if record.fields.get("failed") or id(record) in refused:
+                continue
             native = fields["place"] == NATIVE
             nodes.append(Node(lane(fields["stream"], fields["place"]), number, returns.get(id(record), number), record, native, native))
         elif record.event == "order_barrier":
@@ -146,6 +149,9 @@ class Sound:
 
     def native_operation(self, stream):
         journal, chance = self.journal, self.chance
+        if chance.random() < 0.05:
+            self.refused(stream)
+            return
         if self.place == NATIVE and chance.random() < 0.2:
             self.open.append(journal.submit(stream, open=1))
         else:
@@ -154,6 +160,13 @@ class Sound:
             self.native_dirty = True
         else:
             self.dirty.add(stream)
+
+    def refused(self, stream):
+        """The driver does not take it, so nothing has to be before or behind it."""
+        if self.chance.random() < 0.5:
+            self.journal.returned(self.journal.submit(stream, open=1), failed=1)
+        else:
+            self.journal.submit(stream, failed=1)
 
     def blocking_operation(self, stream):
         chance, journal = self.chance, self.journal
@@ -199,11 +212,13 @@ def arbitrary(chance):
         what, stream = chance.random(), chance.choice(blocking)
         recorded = {"recorded": chance.choice(journal.records)} if chance.random() < 0.15 else {}
         if what < 0.25:
-            journal.submit(1, SUBSTITUTE)
+            journal.submit(1, SUBSTITUTE, failed=int(chance.random() < 0.1))
         elif what < 0.35:
             calls.append(journal.submit(1, open=int(chance.random() < 0.3)))
         elif what < 0.6:
             calls.append(journal.submit(stream, open=int(chance.random() < 0.2)))
+            if not calls[-1].fields["open"] and chance.random() < 0.1:
+                calls[-1].fields["failed"] = 1
         elif what < 0.68:
             journal.explicit(stream)
         elif what < 0.78:
@@ -221,7 +236,7 @@ def arbitrary(chance):
         if waiting and chance.random() < 0.4:
             call = chance.choice(waiting)
             calls.remove(call)
-            journal.returned(call)
+            journal.returned(call, failed=int(chance.random() < 0.2))
     for call in calls:
         if call.fields.get("open"):
             journal.returned(call)
@@ -253,12 +268,17 @@ class Property(unittest.TestCase):
     def tell(self, journal):
         return f"VERIFY_SEED={SEED}\n" + "\n".join(journal.body())
 
+    @staticmethod
+    def first(trace):
+        """What is found of an open call is told when it has returned."""
+        return min(trace["findings"], key=lambda finding: finding["after"]["record"])
+
     def check_names(self, journal, trace, missed):
         """What is named is missed; nothing else is found."""
         self.assertTrue(trace["findings"], self.tell(journal))
         for finding in trace["findings"]:
             self.assertIn(finding["kind"], ("edge", "in flight"), finding["text"] + self.tell(journal))
-        first = trace["findings"][0]
+        first = self.first(trace)
         self.assertIn((first["before"]["record"], first["after"]["record"]), missed, first["text"] + self.tell(journal))
         # And none was missed before it.
         self.assertEqual(first["after"]["record"], min(after for _, after in missed), self.tell(journal))
@@ -299,7 +319,7 @@ class Property(unittest.TestCase):
                 continue
             needed += 1
             self.check_names(journal, trace, missed)
-            fields, first = journal.gone.fields, trace["findings"][0]
+            fields, first = journal.gone.fields, self.first(trace)
             if first["kind"] != "edge":
                 continue
             kinds += 1

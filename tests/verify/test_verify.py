@@ -351,6 +351,31 @@ class Open(Case):
         made.submit(1, SUBSTITUTE)
         self.check(made)
 
+    def test_a_call_that_the_driver_refused(self):
+        """Nothing is demanded of it, and it orders nothing."""
+        made = start(BLOCKING)
+        made.submit(1, SUBSTITUTE)
+        refused = made.submit(1, reason=3, open=1)
+        made.submit(1, SUBSTITUTE)
+        last = made.returned(refused)
+        self.assertEqual(len(self.findings(made)), 2)
+        last.fields["failed"] = 1
+        self.check(made)
+        made = start(BLOCKING, BLOCKING)
+        made.submit(1, SUBSTITUTE)
+        made.post(2)
+        made.submit(2)
+        last = made.submit(1, reason=2)
+        made.submit(3)
+        self.check(made)
+        last.fields["failed"] = 1
+        self.assertEqual(len(self.findings(made)), 1)
+        made = start(BLOCKING)
+        made.submit(1, SUBSTITUTE)
+        made.submit(2, failed=1)
+        made.submit(1, SUBSTITUTE, failed=1)
+        self.assertRegex(self.check(made)[0], "proved: 1 context, 4 records, 1 operation, 0 orderings demanded")
+
     def test_a_call_that_never_returned(self):
         made = Journal({1: LEGACY})
         made.submit(1, open=1)
@@ -418,7 +443,7 @@ class Contradiction(Case):
                 ("is a barrier that does not exist", lambda made: made.barrier(6, (1, SUBSTITUTE), (2, NATIVE))),
                 ("is a barrier that does not exist", lambda made: made.post(2, recorded=9)),
                 ("is of a place, a reason or a state that does not exist", lambda made: made.submit(2, SUBSTITUTE)),
-                ("is of a place, a reason or a state that does not exist", lambda made: made.submit(1, reason=7)),
+                ("is of a place, a reason or a state that does not exist", lambda made: made.submit(1, reason=8)),
                 ("is of a place, a reason or a state that does not exist", lambda made: made.submit(1, elided=3)),
                 ("turns to a place that does not exist", lambda made: made.turn(2)),
                 ("names a second legacy stream", lambda made: made.stream(2, LEGACY)),
@@ -487,9 +512,9 @@ class Command(Case):
             "after": {"record": made.number(after), "stream": 2, "substitute": False, "function": LAUNCH}})
         self.assertEqual(trace, {
             "trace": self.path("a.trace"), "proved": False, "error": None, "contexts": 1, "records": 4, "operations": 3,
-            "legacy_operations": 1, "orderings": 2, "turns": 1, "barriers": {"explicit": 0, "join": 0, "post": 0, "back": 0, "host": 0},
+            "legacy_operations": 1, "refused_calls": 0, "orderings": 2, "turns": 1, "barriers": {"explicit": 0, "join": 0, "post": 0, "back": 0, "host": 0},
             "elisions": {"clean": 1, "ordered": 0},
-            "native_reasons": {"unmixed": 0, "slow": 0, "capture": 0, "doubt": 0, "queue": 0, "preferred": 0},
+            "native_reasons": {"unmixed": 0, "slow": 0, "capture": 0, "doubt": 0, "queue": 0, "preferred": 0, "denied": 0},
             "found": {"edge": 1, "in flight": 0, "incomplete": 0, "contradiction": 0}})
 
     def test_foreign_names_do_not_reach_the_terminal(self):

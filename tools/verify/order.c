@@ -59,13 +59,16 @@ struct lane {
 	struct stale to_substitute, from_substitute;
 };
 
-/* A call that has not returned. */
+/*
+ * A call that has not returned. What was found of it counts only if the driver took it, so it waits: that it is not behind the substitute,
+ * and who else began meanwhile.
+ */
 struct open_call {
 	struct verify_operation operation;
 	struct lane *lane; /* NULL: L */
 	uint64_t native,
 		substitute; /* what it is behind; others are so only once it has returned */
-	bool is_told;
+	struct verify_finding edge, flight; /* after.sequence 0: none */
 };
 
 struct order {
@@ -130,9 +133,9 @@ static void contradict(struct order *order, uint64_t sequence, const char *what)
 		     what);
 }
 
-static void miss(struct order *order, enum verify_finding_kind kind,
-		 const struct verify_operation *before, const struct verify_operation *after,
-		 const struct stale *stale)
+static struct verify_finding missed(const struct order *order, enum verify_finding_kind kind,
+				    const struct verify_operation *before,
+				    const struct verify_operation *after, const struct stale *stale)
 {
 	struct verify_finding finding = {.kind = kind,
 					 .process = order->process,
@@ -144,7 +147,7 @@ static void miss(struct order *order, enum verify_finding_kind kind,
 		finding.stale = stale->sequence;
 		finding.stale_recorded = stale->recorded;
 	}
-	findings_add(order->result, &finding);
+	return finding;
 }
 
 /* ---- lanes ---- */
@@ -235,26 +238,26 @@ static void mark_dirty(struct order *order, struct lane *lane)
 
 /* ---- checks ---- */
 
-/* Whatever is still on its way to the driver can be on either side. */
+/* Whatever is still on its way to the driver can be on either side. Told once it is known that it came there, and once for each such call. */
 static void check_flight(struct order *order, const struct verify_operation *operation,
 			 uint32_t place)
 {
-	for (size_t i = 0; i < order->open_count; i++)
-		if (order->open[i].operation.place == place && !order->open[i].is_told) {
-			miss(order, VERIFY_FLIGHT, &order->open[i].operation, operation, NULL);
-			order->open[i].is_told = true;
-		}
+	for (size_t i = 0; i < order->open_count; i++) {
+		struct open_call *call = &order->open[i];
+
+		if (call->operation.place == place && !call->flight.after.sequence)
+			call->flight =
+				missed(order, VERIFY_FLIGHT, &call->operation, operation, NULL);
+	}
 }
 
 /* An operation of S or N: behind the last one of L. */
-static void check_native(struct order *order, struct lane *lane,
-			 const struct verify_operation *operation, uint64_t behind)
+static void check_native(struct order *order, struct open_call *call)
 {
-	check_flight(order, operation, TRACE_ORDER_SUBSTITUTE);
-	if (order->last.covered <= behind)
-		return;
-	miss(order, VERIFY_EDGE, &order->last, operation, &lane->from_substitute);
-	advance(&lane->substitute, order->last.covered);
+	check_flight(order, &call->operation, TRACE_ORDER_SUBSTITUTE);
+	if (order->last.covered > call->substitute)
+		call->edge = missed(order, VERIFY_EDGE, &order->last, &call->operation,
+				    &call->lane->from_substitute);
 }
 
 /* A barrier of this lane, or of all, that should have done. */
@@ -271,11 +274,14 @@ static void check_substitute(struct order *order, const struct verify_operation 
 	check_flight(order, operation, TRACE_ORDER_NATIVE);
 	while (order->dirty) {
 		struct lane *lane = order->dirty;
+		struct verify_finding finding;
 
 		order->dirty = lane->next_dirty;
 		lane->is_dirty = false;
-		if (lane->last.covered > larger(order->native, lane->joined))
-			miss(order, VERIFY_EDGE, &lane->last, operation, stale_of(order, lane));
+		if (lane->last.covered <= larger(order->native, lane->joined))
+			continue;
+		finding = missed(order, VERIFY_EDGE, &lane->last, operation, stale_of(order, lane));
+		findings_add(order->result, &finding);
 	}
 	free_gone(order);
 }
@@ -296,15 +302,40 @@ static void take_stream(struct order *order, const struct order_record *record)
 		true;
 }
 
-/* What the operation said, now that it is known to be with the driver. */
-static void settle(struct order *order, const struct open_call *call, uint64_t covered)
+/* How many orderings this operation closes: with the last legacy one, or with each lane since then. */
+static void count(struct order *order, struct lane *lane)
+{
+	struct verify_result *result = order->result;
+
+	result->operations++;
+	result->orderings += order->legacy_count > 0;
+	if (!lane || lane->kind == STREAM_LEGACY) {
+		result->orderings += order->active;
+		order->active = 0;
+		order->legacy_count++;
+		result->legacy++;
+	} else if (lane->active != order->legacy_count + 1) {
+		lane->active = order->legacy_count + 1;
+		order->active++;
+	}
+}
+
+/* The driver has it: what it says holds. An edge that is missing is taken to be there from now on. */
+static void settle(struct order *order, struct open_call *call, uint64_t covered)
 {
 	struct lane *lane = call->lane;
 
+	count(order, lane);
+	if (call->flight.after.sequence)
+		findings_add(order->result, &call->flight);
 	if (!lane) {
 		order->last = call->operation;
 		order->last.covered = covered;
 		return;
+	}
+	if (call->edge.after.sequence) {
+		findings_add(order->result, &call->edge);
+		advance(&call->substitute, call->edge.before.covered);
 	}
 	lane->last = call->operation;
 	lane->last.covered = covered;
@@ -334,27 +365,13 @@ static void take_return(struct order *order, const struct order_record *record)
 		if (call.operation.sequence != record->returned.of)
 			continue;
 		order->open[i] = order->open[--order->open_count];
-		settle(order, &call, record->sequence);
+		if (record->returned.failed)
+			order->result->refused++;
+		else
+			settle(order, &call, record->sequence);
 		return;
 	}
 	contradict(order, record->sequence, "tells of the return of a call that was not open");
-}
-
-/* How many orderings this operation closes: with the last legacy one, or with each lane since then. */
-static void count_orderings(struct order *order, struct lane *lane, bool is_legacy)
-{
-	struct verify_result *result = order->result;
-
-	result->orderings += order->legacy_count > 0;
-	if (is_legacy) {
-		result->orderings += order->active;
-		order->active = 0;
-		order->legacy_count++;
-		result->legacy++;
-	} else if (lane->active != order->legacy_count + 1) {
-		lane->active = order->legacy_count + 1;
-		order->active++;
-	}
 }
 
 /* An operation of S or N. */
@@ -371,8 +388,7 @@ static void submit_native(struct order *order, struct lane *lane, struct open_ca
 		advance(&call->native, legacy->native);
 		advance(&call->substitute, legacy->handed);
 	}
-	check_native(order, lane, &call->operation, call->substitute);
-	advance(&call->substitute, lane->substitute);
+	check_native(order, call);
 }
 
 static void take_submit(struct order *order, const struct order_record *record)
@@ -388,7 +404,7 @@ static void take_submit(struct order *order, const struct order_record *record)
 	bool is_legacy = lane->kind == STREAM_LEGACY;
 
 	if (submit->place > TRACE_ORDER_SUBSTITUTE || (submit->place && !is_legacy) ||
-	    submit->elided > TRACE_ORDER_ORDERED || submit->reason > TRACE_ORDER_PREFERRED ||
+	    submit->elided > TRACE_ORDER_ORDERED || submit->reason > TRACE_ORDER_DENIED ||
 	    submit->open > 1) {
 		contradict(order, record->sequence,
 			   "is of a place, a reason or a state that does not exist");
@@ -396,16 +412,18 @@ static void take_submit(struct order *order, const struct order_record *record)
 	}
 	if (submit->place && !order->place)
 		contradict(order, record->sequence, "is on the substitute before a turn to it");
-	result->operations++;
+	if (submit->failed) {
+		result->refused++;
+		return;
+	}
 	result->elisions[submit->elided]++;
 	if (is_legacy)
 		result->natives[submit->reason]++;
-	count_orderings(order, lane, is_legacy);
 	if (submit->place) {
 		check_substitute(order, &call.operation);
 	} else {
-		submit_native(order, lane, &call);
 		call.lane = lane;
+		submit_native(order, lane, &call);
 	}
 	if (submit->open)
 		keep_open(order, &call);

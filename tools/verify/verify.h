@@ -50,11 +50,11 @@ struct verify_finding {
 };
 
 struct verify_result {
-	uint64_t contexts, records, operations, legacy, orderings, turns;
+	uint64_t contexts, records, operations, legacy, refused, orderings, turns;
 	uint64_t barriers[TRACE_ORDER_HOST + 1]; /* by kind */
 	uint64_t elisions[TRACE_ORDER_ORDERED + 1];
-	uint64_t natives[TRACE_ORDER_PREFERRED +
-			 1]; /* legacy operations by reason; 0: on the substitute */
+	/* Legacy operations by reason; 0: on the substitute. */
+	uint64_t natives[TRACE_ORDER_DENIED + 1];
 	uint64_t counts[VERIFY_FINDING_KINDS]; /* all findings */
 	struct verify_finding *findings;
 	size_t finding_count, finding_capacity;

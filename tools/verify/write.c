@@ -25,6 +25,7 @@ static const char *const reason_names[] = {
 	[TRACE_ORDER_DOUBT] = "doubt",
 	[TRACE_ORDER_QUEUE] = "queue",
 	[TRACE_ORDER_PREFERRED] = "preferred",
+	[TRACE_ORDER_DENIED] = "denied",
 };
 static const char *const kind_names[VERIFY_FINDING_KINDS] = {
 	[VERIFY_EDGE] = "edge",
@@ -187,6 +188,7 @@ json_t *write_json(const char *path, const struct verify *verify, bool is_proved
 	set(object, "records", integer(result->records));
 	set(object, "operations", integer(result->operations));
 	set(object, "legacy_operations", integer(result->legacy));
+	set(object, "refused_calls", integer(result->refused));
 	set(object, "orderings", integer(result->orderings));
 	set(object, "turns", integer(result->turns));
 	set(object, "barriers",
