@@ -19,8 +19,8 @@ def add_options(parser):
     parser.add_argument("--json", metavar="FILE", help="write the figures here")
 
 
-def run(options, program, arguments, mode, relax="free", rewrites="pinned,frees,staging"):
-    """Lines of its output, split into words; and of the report: the rewrites by name, and the notes."""
+def run(options, program, arguments, mode, relax="free", rewrites="pinned,frees,staging", more=None):
+    """Lines of its output, split into words; and of the report: the rewrites by name. `more`: other variables."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("SLIPSTREAM_")}
     if options.driver:
         environment.update(LD_LIBRARY_PATH=options.driver, SIMCUDA_COSTS="measured")
@@ -28,7 +28,7 @@ def run(options, program, arguments, mode, relax="free", rewrites="pinned,frees,
         command = [os.path.join(options.build, "tests/bench", program), *arguments]
         done = subprocess.run(command, capture_output=True, text=True, timeout=590, check=False, env={
             **environment, "LD_PRELOAD": os.path.join(options.build, "shim/libslipstream.so"), "SLIPSTREAM_MODE": mode, "SLIPSTREAM_FIX": rewrites,
-            "SLIPSTREAM_RELAX": relax, "SLIPSTREAM_OUT": folder})
+            "SLIPSTREAM_RELAX": relax, "SLIPSTREAM_OUT": folder, **(more or {})})
         if done.returncode == NOTHING_HERE:
             print(done.stderr.strip())
             sys.exit(NOTHING_HERE)
