@@ -61,8 +61,18 @@ static CUresult host_alloc(void **ret_address, size_t bytes, unsigned int flags)
 	return CUDA_SUCCESS;
 }
 
+static bool was_made(const void *address)
+{
+	for (unsigned int i = 0; i < blocks_count; i++)
+		if (blocks_made[i] == address)
+			return true;
+	return false;
+}
+
 static CUresult host_free(void *address)
 {
+	if (!was_made(address))
+		return CUDA_ERROR_INVALID_VALUE;
 	/* From here on the address may be anybody's. */
 	assert_int_equal(kind_at(address), MEMORY_NONE);
 	freed++;

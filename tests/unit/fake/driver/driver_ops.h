@@ -40,6 +40,7 @@ struct driver_ops {
 	CUresult (*cuMemFreeAsync)(CUdeviceptr address, CUstream stream);
 	CUresult (*cuMemFreeAsync_ptsz)(CUdeviceptr address, CUstream stream);
 	CUresult (*cuMemFreeHost)(void *address);
+	CUresult (*cuMemHostUnregister)(void *address);
 	CUresult (*cuMemFree_v2)(CUdeviceptr address);
 	CUresult (*cuMemGetInfo_v2)(size_t *ret_free, size_t *ret_total);
 	CUresult (*cuMemHostAlloc)(void **ret_address, size_t bytes, unsigned int flags);
