@@ -26,6 +26,7 @@ enum {
 	KEY_RUNS,
 	KEY_TIMEOUT,
 	KEY_DENY_OUT,
+	KEY_JSON,
 	KEY_DRIVER,
 	KEY_VERBOSE
 };
@@ -43,6 +44,7 @@ static const struct argp_option options[] = {
 	{"timeout", KEY_TIMEOUT, "SECONDS", 0,
 	 "a run that takes longer hangs (10 times the longest raw run, 5 s at least)", 1},
 	{"deny-out", KEY_DENY_OUT, "FILE", 0, "write a deny list that makes the program right", 1},
+	{"json", KEY_JSON, "FILE", 0, "write the result as JSON too", 1},
 	{"driver", KEY_DRIVER, "DIR", 0, "put DIR, with its libcuda.so.1, first on LD_LIBRARY_PATH",
 	 1},
 	{"verbose", KEY_VERBOSE, NULL, 0, "show the program's stderr", 1},
@@ -87,6 +89,9 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 		return 0;
 	case KEY_DENY_OUT:
 		bisect->deny_out = argument;
+		return 0;
+	case KEY_JSON:
+		bisect->json_path = argument;
 		return 0;
 	case KEY_DRIVER:
 		bisect->driver = argument;
@@ -182,10 +187,8 @@ static void verify(struct bisect *bisect, const bool *off)
 	_cleanup_free_ char *command = text_printable(bisect->command, false);
 
 	if (bisect_try_sites(bisect, off) == BISECT_BAD) {
-		(void)printf("inconclusive: with this deny list the program was right before, and "
-			     "is not "
-			     "now (try --runs)\n");
-		bisect_quit(bisect, BISECT_INCONCLUSIVE);
+		bisect_give_up(bisect, memory_copy("with this deny list the program was right "
+						   "before, and is not now (try --runs)"));
 	}
 	if (bisect->deny_out) {
 		bisect_sites_write(&bisect->sites, off, bisect->base, bisect->command,
@@ -199,7 +202,7 @@ static void verify(struct bisect *bisect, const bool *off)
 	(void)printf("  %u runs\n", bisect->run_count);
 }
 
-static void search(struct bisect *bisect)
+static void __attribute__((noreturn)) search(struct bisect *bisect)
 {
 	_cleanup_free_ bool *switches = NULL, *relaxations = NULL, *sites = NULL;
 
@@ -207,16 +210,18 @@ static void search(struct bisect *bisect)
 	switches = bisect_find_switches(bisect);
 	relaxations = bisect_find_relaxations(bisect);
 	sites = bisect_find_sites(bisect, switches);
+	bisect->switches_off = switches;
+	bisect->relaxations_off = relaxations;
+	bisect->sites_off = sites;
 	print_cause(bisect, switches, relaxations);
-	if (!sites) {
-		(void)printf(
-			"inconclusive: with all %zu known call sites denied the outcome is still "
-			"another one; leave the switch off\n",
-			bisect->sites.uses.count);
-		bisect_quit(bisect, BISECT_INCONCLUSIVE);
-	}
+	if (!sites)
+		bisect_give_up(bisect, memory_format("with all %zu known call sites denied the "
+						     "outcome is still another one; leave the "
+						     "switch off",
+						     bisect->sites.uses.count));
 	print_sites(bisect, sites);
 	verify(bisect, sites);
+	bisect_quit(bisect, BISECT_FOUND);
 }
 
 static char *words_of(char **arguments)
@@ -266,6 +271,7 @@ static void prepare(struct bisect *bisect, struct program *program)
 	bisect->program.folder = run_make_folder(NULL, false);
 	bisect->denied = memory_format("%s/deny", bisect->program.folder);
 	bisect_sites_write(&bisect->sites, NULL, bisect->base, NULL, bisect->denied);
+	bisect_json_begin(bisect);
 }
 
 int command_bisect(int argc, char **argv)
@@ -277,9 +283,4 @@ int command_bisect(int argc, char **argv)
 	parse_arguments(argc, argv, &bisect);
 	prepare(&bisect, &program);
 	search(&bisect);
-	bisect_words_done(&bisect.switches);
-	bisect_words_done(&bisect.relaxations);
-	bisect_sites_done(&bisect.sites);
-	bisect_quit(&bisect, BISECT_FOUND);
-	return 0;
 }

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #define BISECT_NONE         0 /* exit statuses: mode fix changes nothing */
 #define BISECT_FOUND        1
@@ -108,7 +109,7 @@ void bisect_sites_write(const struct bisect_sites *sites, const bool *off, const
 /* Filled by bisect.c up to `sites`; the rest is the steps'. */
 struct bisect {
 	struct bisect_program program;
-	const char *driver, *deny_out;
+	const char *driver, *deny_out, *json_path;
 	unsigned long runs;
 	char *command; /* in words */
 
@@ -123,10 +124,24 @@ struct bisect {
 	char *difference; /* of the first run in mode fix */
 	bool keeps_sites; /* the next runs' sites are wanted */
 	size_t fresh;     /* sites that they added */
+
+	/* The result: what must be off; NULL: it is not known, or not a matter of that. */
+	const bool *switches_off, *relaxations_off, *sites_off;
+	char *inconclusive; /* why; NULL: it is not */
+	FILE *json;         /* NULL: no JSON is wanted */
 };
 
-/* Removes what the runs left, and ends with this status. */
+/* ---- bisect_json.c: the result as JSON ---- */
+
+/* Opens the file, so that one that cannot be written is known before the first run. Ends the command where it cannot. */
+void bisect_json_begin(struct bisect *bisect);
+/* Writes it, if it is wanted. False: it could not, which it has told. */
+bool bisect_json_write(struct bisect *bisect, int status);
+
+/* Writes the JSON that is wanted, removes what the runs left, and ends with this status. */
 void bisect_quit(struct bisect *bisect, int status) __attribute__((noreturn));
+/* Says why, and ends so. Takes the text. */
+void bisect_give_up(struct bisect *bisect, char *why) __attribute__((noreturn));
 /* The outcome to compare with, and the limit of a run. Ends the command where raw runs differ, or are bad. */
 void bisect_run_raw(struct bisect *bisect);
 /* Those that must be off, one for each; the caller frees. Ends the command where mode fix makes no difference. */

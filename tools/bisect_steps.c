@@ -22,12 +22,24 @@ static void finish(struct bisect *bisect)
 {
 	bisect_outcome_done(&bisect->raw);
 	bisect_remove_folder(bisect->program.folder);
+	bisect_words_done(&bisect->switches);
+	bisect_words_done(&bisect->relaxations);
+	bisect_sites_done(&bisect->sites);
 }
 
 void bisect_quit(struct bisect *bisect, int status)
 {
+	bool written = bisect_json_write(bisect, status);
+
 	finish(bisect);
-	exit(fflush(stdout) ? EXIT_RUN : status);
+	exit(fflush(stdout) || !written ? EXIT_RUN : status);
+}
+
+void bisect_give_up(struct bisect *bisect, char *why)
+{
+	bisect->inconclusive = why;
+	(void)printf("inconclusive: %s\n", why);
+	bisect_quit(bisect, BISECT_INCONCLUSIVE);
 }
 
 /* ---- runs ---- */
@@ -135,6 +147,7 @@ void bisect_run_raw(struct bisect *bisect)
 	for (unsigned long i = 0; i < bisect->runs || i < RAW_LEAST; i++) {
 		struct bisect_outcome outcome;
 		_cleanup_free_ char *difference = NULL, *ending = NULL;
+		char *why;
 
 		bisect_run(program, &settings, &outcome);
 		ending = bisect_ending(&outcome);
@@ -142,11 +155,11 @@ void bisect_run_raw(struct bisect *bisect)
 			longest = outcome.wall_ns;
 		if (outcome.is_hung || outcome.check_status > 0) {
 			command_say("run %u, raw: %s", ++bisect->run_count, ending);
-			(void)printf("inconclusive: %s without any rewrite\n",
-				     outcome.is_hung ? "the program does not end"
-						     : "the check finds the program bad");
+			why = memory_format("%s without any rewrite",
+					    outcome.is_hung ? "the program does not end"
+							    : "the check finds the program bad");
 			bisect_outcome_done(&outcome);
-			bisect_quit(bisect, BISECT_INCONCLUSIVE);
+			bisect_give_up(bisect, why);
 		}
 		if (!i) {
 			bisect->raw = outcome;
@@ -158,8 +171,8 @@ void bisect_run_raw(struct bisect *bisect)
 		tell(bisect, "raw", difference);
 		if (!difference)
 			continue;
-		(void)printf("inconclusive: raw runs of the program differ: %s\n", difference);
-		bisect_quit(bisect, BISECT_INCONCLUSIVE);
+		bisect_give_up(bisect,
+			       memory_format("raw runs of the program differ: %s", difference));
 	}
 	if (!program->limit_ns)
 		program->limit_ns =

@@ -183,6 +183,8 @@ struct report_style {
 
 void report_write_text(struct report *report, const struct report_style *style, FILE *out);
 json_t *report_json(struct report *report);
+/* Sets "frames" and "python" of an object; of no site: empty. */
+void report_json_stack(json_t *object, struct report *report, struct report_site *site);
 
 /* Both outputs of one report, as `run` and `report` offer them. */
 struct report_output {

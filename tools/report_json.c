@@ -211,6 +211,12 @@ static json_t *python_json(const struct report_site *site)
 	return array;
 }
 
+void report_json_stack(json_t *object, struct report *report, struct report_site *site)
+{
+	set(object, "frames", site ? frames_json(report, site) : new_array());
+	set(object, "python", site ? python_json(site) : new_array());
+}
+
 static json_t *sites_json(struct report *report, const struct report_sync *sync)
 {
 	json_t *array = new_array();
@@ -226,8 +232,7 @@ static json_t *sites_json(struct report *report, const struct report_sync *sync)
 		set(item, "blocked_ns", integer(use->blocked_ns));
 		set(item, "blocked_max_ns", integer(use->blocked_max));
 		set(item, "bytes", integer(use->bytes));
-		set(item, "frames", use->site ? frames_json(report, use->site) : new_array());
-		set(item, "python", use->site ? python_json(use->site) : new_array());
+		report_json_stack(item, report, use->site);
 		append(array, item);
 	}
 	return array;
@@ -349,8 +354,7 @@ static json_t *rewrite_sites_json(struct report *report, const char *name)
 		set(item, "function", string(use->function));
 		set(item, "count", integer(use->calls));
 		set(item, "denied", integer(use->denied));
-		set(item, "frames", frames_json(report, use->site));
-		set(item, "python", python_json(use->site));
+		report_json_stack(item, report, use->site);
 		append(array, item);
 	}
 	report_list_done(&uses);

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """slipstream bisect finds planted dependences, on the simulated driver, and says so plainly where it cannot."""
 
+import json
 import os
 import re
 import subprocess
@@ -8,6 +9,9 @@ import sys
 import tempfile
 import unittest
 
+import jsonschema
+
+SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 TOOL = os.environ["TESTED_TOOL"]
 SIMCUDA = os.environ["SIMCUDA_FOLDER"]
 PROGRAMS = os.environ["PROGRAMS"]
@@ -119,6 +123,42 @@ class Bisect(Programs):
             fixed = self.tool("run", "--driver", SIMCUDA, "--mode", "fix", "--deny", deny, "--", *program)
             self.assertEqual(fixed.stdout, output, deny)
 
+    def json(self, program, *options, status=1, **variables):
+        path = os.path.join(self.folder.name, "result.json")
+        text = self.bisect(program, status=status, options=["--json", path, *options], **variables)
+        with open(path) as file:
+            result = json.load(file)
+        with open(os.path.join(SOURCE, "tools", "slipstream.schema.json")) as file:
+            schema = json.load(file)
+        jsonschema.Draft202012Validator({"$ref": "#/$defs/bisect", "$defs": schema["$defs"]}).validate(result)
+        self.assertEqual(result["reason"] is None, result["result"] != "inconclusive")
+        return text, result
+
+    def test_json(self):
+        text, result = self.json("barrier")
+        self.assertEqual((result["result"], result["switches"], result["relaxations"], result["relax"], result["deny_list"]),
+                         ("found", ["pinned"], ["free"], "strict-free", self.deny))
+        self.assertEqual((result["raw"], result["fix"]), ("ends with exit status 0", "stdout differs from byte 1 on"))
+        self.assertIn(f"{result['runs']} runs\n", text)
+        [site] = result["sites"]
+        self.assertEqual((site["function"], site["rewrite"], site["frames"][0]["function"]), ("cuMemFreeHost", "pinned", "drop_scratch"))
+        with open(self.deny) as file:
+            self.assertIn(f"site {site['id']} pinned\n", file.read())
+
+    def test_json_of_no_difference_and_of_no_result(self):
+        _, result = self.json("barrier", "--check", "true", status=0)
+        self.assertEqual((result["result"], result["switches"], result["sites"], result["fix"]), ("none", None, None, None))
+        _, result = self.json("barrier", "--check", "grep -q 43", status=3)
+        self.assertEqual((result["result"], result["reason"], result["raw"], result["runs"]),
+                         ("inconclusive", "the check finds the program bad without any rewrite", None, 1))
+
+    def test_json_that_cannot_be_written(self):
+        """Known before the first run."""
+        result = self.tool("bisect", "--driver", SIMCUDA, "--json", os.path.join(self.folder.name, "no", "file"), "--",
+                           os.path.join(PROGRAMS, "bisect-barrier"))
+        self.assertEqual(result.returncode, 125)
+        self.assertNotIn("run 1", result.stderr)
+
     def test_functions_named_by_hand(self):
         """Wherever it is called from; what another function does is rewritten all the same."""
         def run(program, *options):
@@ -229,7 +269,7 @@ class Lists(Programs):
     def test_bad_lists_are_refused(self):
         self.refused("site 12\n", "sites.deny:1: the key of a site is 16 digits")
         self.refused("# fine\n\nsite 0123456789abcdef nonsense\n", "sites.deny:3: no such rewrite")
-        self.refused("function main\n", "sites.deny:1: expected: site KEY")
+        self.refused("functions cuMemFree\n", "sites.deny:1: expected: site KEY")
         result = self.run_fixed("zero", "--deny", "/nowhere/list")
         self.assertEqual((result.returncode, "No such file" in result.stderr), (125, True))
 
