@@ -115,6 +115,11 @@ def cases(options):
         _, total, _ = run(options, [options.cases, "strict"], SLIPSTREAM_RELAX="strict-free")
         expect(total["waits_made"] == 1 and not total["waits_avoided"], f"counts {dict(total)}")
 
+    def order():
+        """A list of relaxations without `free` leaves frees as they are: only strict-free makes them wait."""
+        _, total, _ = run(options, [options.cases, "relaxed"], SLIPSTREAM_RELAX="order")
+        expect(total["waits_avoided"] >= 200 and not total["waits_made"], f"counts {dict(total)}")
+
     def limit():
         """More than the limit is freed by the driver, and what was held above half of it with it."""
         _, total, _ = run(options, [options.cases, "limit", "1"], SIMCUDA_MEMORY=str(8 << 30))
@@ -190,6 +195,7 @@ def cases(options):
             run(options, [options.cases, name], SIMCUDA_MEMORY=str(32 << 20))
 
     yield "strict", strict
+    yield "order", order
     yield "ends-tight", ends_tight
     yield "limit", limit
     yield "array-limit", array_limit
