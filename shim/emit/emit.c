@@ -480,6 +480,7 @@ void emit_forked(void)
 	file_abandon();
 	intern_clear();
 	counters_clear();
+	busy_clear();
 	for (i = 0; i < FUNCTION_COUNT; i++)
 		__atomic_store_n(&function_records[i], NULL, __ATOMIC_RELEASE);
 	early.notes = 0;

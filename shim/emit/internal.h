@@ -23,6 +23,8 @@ bool emit_is_open(void);
 
 /* Counter blocks: start anew in a forked child; make the block of the thunks at open. */
 void counters_clear(void);
+/* Records of threads: the same. */
+void busy_clear(void);
 
 /* process.c: string ids, 0 where it cannot be told. */
 uint32_t process_command(void); /* blanks between arguments, cut at 4 KiB */

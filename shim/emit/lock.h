@@ -20,7 +20,8 @@
 
 /* Ranks, taken in rising order. A thread that holds rank n can take n + 1 and above only. */
 enum lock_rank {
-	LOCK_SUBMISSION = 0, /* legacy: one a context, held over submissions that do not wait; of several never two at once */
+	LOCK_SUBMISSION =
+		0, /* legacy: one a context, held over submissions that do not wait; of several never two at once */
 	LOCK_LEGACY,    /* legacy: its table of contexts */
 	LOCK_ATTRIBUTE, /* state: a stream is not destroyed while it is being queried; held
 			   over driver calls, too (queries that never wait) */
@@ -53,6 +54,21 @@ static inline bool lock_take(struct lock *lock)
 	/* Pairs with lock_give()'s: this thread's handlers see the mark while the mutex is held. */
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	pthread_mutex_lock(&lock->mutex);
+	return true;
+}
+
+/* The same; where it has to wait for another thread, waits(of) is called before. */
+static inline bool lock_take_telling(struct lock *lock, void (*waits)(uint32_t of), uint32_t of)
+{
+	if (lock_held >> lock->rank)
+		return false;
+	lock_held |= 1U << lock->rank;
+	/* As in lock_take(). */
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	if (pthread_mutex_trylock(&lock->mutex)) {
+		waits(of);
+		pthread_mutex_lock(&lock->mutex);
+	}
 	return true;
 }
 

@@ -57,6 +57,12 @@ enum record_type {
 	RECORD_REWRITE = 17,    /* struct record_rewrite; live; one a rewrite of mode fix */
 	RECORD_REWRITE_SITE = 18, /* struct record_rewrite_site; live; with a deny list only */
 	RECORD_REAL_FREE = 19,    /* struct record_real_free; live */
+	/* What a process of mode fix is inside now (`slipstream dump`). */
+	RECORD_CLOCK = 20,  /* struct record_clock; one, before the first that needs it */
+	RECORD_THREAD = 21, /* struct record_thread; live; one a live or past thread slot */
+	RECORD_ORDER = 22,  /* struct record_order; live */
+	RECORD_GATE = 23,   /* struct record_gate; live */
+	RECORD_HELD = 24,   /* struct record_held; live; one */
 };
 
 struct record {
@@ -398,6 +404,95 @@ struct record_real_free {
 	uint32_t why;      /* string id */
 	uint64_t calls;    /* live */
 	uint64_t blocks;   /* live: freed in them; more than one where held blocks went as well */
+};
+
+/*
+ * What a process of mode fix is inside now. Nobody reads the clock for it, so its times are readings that were taken anyway, in ticks; one
+ * moment in both clocks is here, another the reader takes itself, on the same machine.
+ */
+struct record_clock {
+	struct record head;
+	uint64_t ticks, ns;
+	uint32_t is_counter; /* 1: ticks are those of the processor's counter, 0: nanoseconds */
+	uint32_t padding;
+};
+
+/* A word that says what and since when. `what` is less than 2^16; 0: nothing. */
+#define RECORD_AT_BITS  48
+#define RECORD_AT_SHIFT 8 /* of ticks */
+#define RECORD_AT_MASK  ((UINT64_C(1) << RECORD_AT_BITS) - 1)
+#define RECORD_AT_SINCE(what, ticks)                                                               \
+	((uint64_t)(what) << RECORD_AT_BITS | ((ticks) >> RECORD_AT_SHIFT & RECORD_AT_MASK))
+
+/* What a thread has to do with the submission lock of a context: or-ed to the context's number, as far as it fits. */
+#define RECORD_LOCK_WAITS   (1U << 14)
+#define RECORD_LOCK_HOLDS   (2U << 14)
+#define RECORD_LOCK_CONTEXT ((1U << 14) - 1)
+
+/* Written by its thread alone, which shares no cache line of it with anybody. */
+struct record_thread {
+	struct record head;
+	uint32_t thread; /* live: kernel thread id; 0: no thread has the record now */
+	uint32_t padding;
+	uint64_t apart[6];
+	/* live, words as above */
+	uint64_t
+		call; /* function number plus 1; since the driver was called; since 0: it is not, yet; 1: it is, and nobody looked at the clock */
+	uint64_t lock; /* RECORD_LOCK_...; since when it waits */
+	uint64_t
+		drain; /* 1: about to make the driver wait for the device, it waits for staged copies to open their gates */
+	/* live: numbers of contexts in which its call is in flight without the submission lock; 0: none */
+	uint64_t in_flight[2];
+	uint64_t apart_too[7];
+};
+
+/* A context whose default stream is rewritten. */
+struct record_order {
+	struct record head;
+	uint32_t context; /* live: number; 0: it has ended */
+	uint32_t
+		in_substitute; /* live: whose turn it is. 1: the substitute's, 0: the legacy stream's own */
+	uint64_t turns; /* live: changes so far */
+};
+
+enum record_gate_state {
+	GATE_NONE = 0, /* no copy */
+	GATE_WAITS =
+		1, /* to come: the copy waits until the program's stream is idle, or pieces are filled before */
+	GATE_PLACED = 2,  /* the gate stands in the program's stream, closed */
+	GATE_ARRIVED = 3, /* and the stream has come to it */
+};
+
+/* A staged copy of more than one piece: one record for each internal stream, whose copies take turns. */
+struct record_gate {
+	struct record head;
+	uint32_t state;  /* live: enum record_gate_state */
+	uint32_t thread; /* live: kernel thread id */
+	/* live, of this copy */
+	uint64_t context; /* id */
+	uint64_t stream;  /* handle, as the driver is told: 1 legacy, 2 the thread's own */
+	uint64_t begin_ns, bytes;
+	uint32_t to_device;
+	uint32_t pieces, submitted, confirmed;
+};
+
+enum held_kind { HELD_PINNED, HELD_DEVICE, HELD_ARRAY, HELD_KINDS };
+#define HELD_BATCHES 8
+
+/* Freed memory that mode fix holds, and what it waits for. Without what threads keep for themselves (record_rewrite tells their bytes). */
+struct record_held {
+	struct record head;
+	struct {
+		uint64_t blocks, bytes; /* live */
+		uint64_t parked;        /* live: blocks, of these, that work may still use */
+	} kind[HELD_KINDS];
+	uint32_t
+		closed; /* live: batches of parked blocks, as they were when a proof was last tried; blocks freed since are in none */
+	uint32_t padding;
+	/* live, the oldest first: number of streams that the batch waits for, and one of them (record_stream); 0 streams: too many to tell */
+	struct {
+		uint32_t streams, stream;
+	} batch[HELD_BATCHES];
 };
 
 #endif
