@@ -24,6 +24,7 @@
 #include "clock.h"
 #include "counter.h"
 #include "driver/driver.h"
+#include "emit/busy.h"
 #include "emit/emit.h"
 #include "entry/operands.h"
 #include "legacy/legacy.h"

@@ -71,6 +71,7 @@ static bool open_emit(void)
 static void thread_exit(void *data)
 {
 	struct entry_thread *thread = data;
+	struct record_thread *busy = busy_thread;
 	uint64_t *counters = thread->counters;
 	bool mine =
 		thread->generation ==
@@ -79,6 +80,7 @@ static void thread_exit(void *data)
 	thread->generation = ENTRY_NO_GENERATION;
 	thread->gone = 1;
 	thread->counters = NULL;
+	busy_thread = NULL;
 	state_launch_forget();
 	if (!mine) /* a block in a file of our parent, if any */
 		return;
@@ -88,6 +90,7 @@ static void thread_exit(void *data)
 	}
 	if (counters)
 		emit_counters_give_back(counters);
+	emit_busy_give_back(busy);
 }
 
 void entry_thread_prepare(void)
@@ -183,6 +186,9 @@ static bool start(struct entry_thread *thread, uint32_t function)
 		}
 		thread->counters = counters;
 		thread->hold = __atomic_load_n(&passing, __ATOMIC_RELAXED);
+		if (config.mode == CONFIG_FIX)
+			busy_thread = emit_busy_take((uint32_t)gettid(), clock_ticks(),
+						     clock_uses_counter);
 		/* A signal handler that finds the generation finds the block. */
 		__atomic_signal_fence(__ATOMIC_SEQ_CST);
 		thread->generation = live;
