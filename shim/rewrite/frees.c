@@ -19,6 +19,7 @@
 #include "clock.h"
 #include "config.h"
 #include "driver/driver.h"
+#include "emit/busy.h"
 #include "emit/emit.h"
 #include "rewrite/contexts.h"
 #include "rewrite/deny.h"
@@ -39,7 +40,7 @@ static bool allocate(struct call *call, uint64_t context, CUresult *ret_result,
 	CUresult result;
 
 	contexts_sweep();
-	call->entered = clock_ticks();
+	call->entered = busy_driver(call->function, clock_ticks());
 	do
 		result = driver.cuMemAlloc_v2(&address, size);
 	while (result == CUDA_ERROR_OUT_OF_MEMORY && rewrite_make_room(call, &room));
@@ -120,7 +121,7 @@ static void really_free(struct call *call, CUresult *ret_result, CUdeviceptr add
 	}
 	COUNT_FREES(real_frees, 1);
 	if (!call->entered)
-		call->entered = clock_ticks();
+		call->entered = busy_driver(call->function, clock_ticks());
 	*ret_result = DRAINING(driver.cuMemFree_v2(address));
 	call->left = clock_ticks();
 	if (*ret_result != CUDA_SUCCESS)
@@ -154,7 +155,7 @@ bool rewrite_device_free(struct call *call, CUresult *ret_result, CUdeviceptr ad
 	if (!look(call, address, &block, &again)) {
 		if (!room_is_to_leave())
 			return false;
-		call->entered = clock_ticks();
+		call->entered = busy_driver(call->function, clock_ticks());
 		*ret_result = DRAINING(driver.cuMemFree_v2(address));
 		call->left = clock_ticks();
 		room_leave(call, *ret_result);
@@ -162,7 +163,7 @@ bool rewrite_device_free(struct call *call, CUresult *ret_result, CUdeviceptr ad
 	}
 	if (again) {
 		/* There may be more wrong than that. The driver says so, asked with an address that it never gave. */
-		call->entered = clock_ticks();
+		call->entered = busy_driver(call->function, clock_ticks());
 		*ret_result = DRAINING(driver.cuMemFree_v2((uintptr_t)&block));
 		call->left = clock_ticks();
 		return true;
@@ -219,7 +220,7 @@ bool rewrite_device_free_async(struct call *call, CUresult *ret_result, CUdevice
 		again = true;
 		address = (uintptr_t)&block;
 	}
-	call->entered = clock_ticks();
+	call->entered = busy_driver(call->function, clock_ticks());
 	*ret_result = call->flags & CALL_PER_THREAD
 			      ? driver.cuMemFreeAsync_ptsz(address, call->stream_handle)
 			      : driver.cuMemFreeAsync(address, call->stream_handle);

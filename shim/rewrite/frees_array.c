@@ -13,6 +13,7 @@
 #include "clock.h"
 #include "config.h"
 #include "driver/driver.h"
+#include "emit/busy.h"
 #include "emit/emit.h"
 #include "rewrite/contexts.h"
 #include "rewrite/events.h"
@@ -112,7 +113,7 @@ static void made(struct call *call, uint64_t handle, uint32_t flags,
 	do {                                                                                       \
 		struct rewrite_room room_ = {0};                                                   \
                                                                                                    \
-		(call)->entered = clock_ticks();                                                   \
+		(call)->entered = busy_driver((call)->function, clock_ticks());                    \
 		do                                                                                 \
 			*(ret_result) = (make);                                                    \
 		while (*(ret_result) == CUDA_ERROR_OUT_OF_MEMORY &&                                \
@@ -172,7 +173,7 @@ static void really_destroy(struct call *call, CUresult *ret_result, uint64_t han
 	}
 	COUNT_FREES(real_frees, 1);
 	if (!call->entered)
-		call->entered = clock_ticks();
+		call->entered = busy_driver(call->function, clock_ticks());
 	*ret_result = DRAINING(array_destroy(&block));
 	call->left = clock_ticks();
 	if (*ret_result != CUDA_SUCCESS)

@@ -16,6 +16,7 @@
 #include "clock.h"
 #include "config.h"
 #include "driver/driver.h"
+#include "emit/busy.h"
 #include "emit/emit.h"
 #include "pool/magazine.h"
 #include "rewrite/contexts.h"
@@ -123,7 +124,7 @@ static bool allocate(struct call *call, uint64_t context, CUresult *ret_result, 
 	if (driver.cuCtxGetDevice)
 		held_more(context, 0);
 	(void)contexts_sweep();
-	call->entered = clock_ticks();
+	call->entered = busy_driver(call->function, clock_ticks());
 	do
 		result = driver_alloc(&address, size, flags);
 	while (result == CUDA_ERROR_OUT_OF_MEMORY && rewrite_make_room(call, &room));
@@ -206,7 +207,7 @@ static bool wait_like_the_driver(struct call *call)
 	for (i = 0; i < call->pending_count; i++)
 		if (!state_in_scope(call, call->pending[i].stream, CATALOGUE_SCOPE_CONTEXT))
 			return false;
-	call->entered = clock_ticks();
+	call->entered = busy_driver(call->function, clock_ticks());
 	if (driver.cuCtxSynchronize() != CUDA_SUCCESS)
 		return false;
 	call->left = clock_ticks();
@@ -245,7 +246,7 @@ static void really_free(struct call *call, CUresult *ret_result, void *address)
 	}
 	COUNT(real_frees, 1);
 	if (!call->entered)
-		call->entered = clock_ticks();
+		call->entered = busy_driver(call->function, clock_ticks());
 	*ret_result = DRAINING(driver.cuMemFreeHost(address));
 	call->left = clock_ticks();
 	if (*ret_result != CUDA_SUCCESS)
@@ -276,7 +277,7 @@ bool rewrite_host_free(struct call *call, CUresult *ret_result, void *address)
 	case POOL_NOT_OURS:
 		if (!room_is_to_leave())
 			return false;
-		call->entered = clock_ticks();
+		call->entered = busy_driver(call->function, clock_ticks());
 		*ret_result = DRAINING(driver.cuMemFreeHost(address));
 		call->left = clock_ticks();
 		room_leave(call, *ret_result);
@@ -287,7 +288,7 @@ bool rewrite_host_free(struct call *call, CUresult *ret_result, void *address)
 		break;
 	default:
 		/* Freed before; there may be more wrong than that. The driver says so, asked with an address that it never gave. */
-		call->entered = clock_ticks();
+		call->entered = busy_driver(call->function, clock_ticks());
 		*ret_result = DRAINING(driver.cuMemFreeHost(&block));
 		call->left = clock_ticks();
 		return true;

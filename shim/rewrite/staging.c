@@ -18,6 +18,7 @@
 #include "clock.h"
 #include "config.h"
 #include "driver/driver.h"
+#include "emit/busy.h"
 #include "emit/emit.h"
 #include "rewrite/deny.h"
 #include "rewrite/events.h"
@@ -171,7 +172,7 @@ static bool stage(struct call *call, CUresult *ret_result, struct staging *stagi
 	}
 	copy->context = state_context_id(call->context);
 	copy->stream = stream_of(call);
-	call->entered = clock_ticks();
+	call->entered = busy_driver(call->function, clock_ticks());
 	if (waits && !wait_for_stream(call))
 		return go_to_driver("driver: the wait for the stream failed");
 	outcome = stage_copy(copy);
