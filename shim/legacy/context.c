@@ -70,9 +70,39 @@ static struct legacy_context *take(void)
 	return context;
 }
 
+/* A record is made once and stays with the entry. */
+static void show(struct legacy_context *context)
+{
+	struct record_order *shown = context->shown;
+
+	if (shown) {
+		__atomic_store_n(&shown->context, context->number, __ATOMIC_RELAXED);
+		legacy_show_turn(context);
+		return;
+	}
+	shown = emit_reserve(sizeof(*shown));
+	if (!shown)
+		return;
+	shown->context = context->number;
+	emit_publish(shown, RECORD_ORDER);
+	context->shown = shown;
+}
+
+void legacy_show_turn(const struct legacy_context *context)
+{
+	struct record_order *shown = context->shown;
+
+	if (!shown)
+		return;
+	if (!__atomic_load_n(&context->id, __ATOMIC_RELAXED))
+		__atomic_store_n(&shown->context, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&shown->in_substitute, context->turn & 1, __ATOMIC_RELAXED);
+	__atomic_store_n(&shown->turns, context->turn, __ATOMIC_RELAXED);
+}
+
 static void begin(struct legacy_context *context, const struct state_context *of)
 {
-	context->number = state_context_number(of);
+	__atomic_store_n(&context->number, state_context_number(of), __ATOMIC_RELAXED);
 	context->legacy = state_legacy_of(of);
 	context->turn &= ~UINT64_C(1);
 	context->used = 0;
@@ -93,6 +123,7 @@ static void begin(struct legacy_context *context, const struct state_context *of
 	context->joins_all = false;
 	/* Pairs with the acquire load of who holds an old pointer. */
 	__atomic_store_n(&context->id, state_context_id(of), __ATOMIC_RELEASE);
+	show(context);
 }
 
 struct legacy_context *legacy_of(struct state_context *of)
@@ -167,14 +198,14 @@ void legacy_stream_ending(struct call *call, CUstream handle)
 		return;
 	stream = state_stream_of(handle);
 	context = stream ? legacy_of(state_context_of(stream)) : NULL;
-	if (!context || !lock_take(&context->lock))
+	if (!context || !legacy_lock(context))
 		return;
 	/* No event can be recorded on it any more; the legacy stream itself still knows its work. */
 	if (context->dirty == stream) {
 		context->dirty = NULL;
 		context->joins_all = true;
 	}
-	lock_give(&context->lock);
+	legacy_unlock(context);
 }
 
 void legacy_drop(bool (*lives)(uint64_t id))
@@ -189,13 +220,14 @@ void legacy_drop(bool (*lives)(uint64_t id))
 	lock_give(&made_lock);
 	for (; context; context = context->next) {
 		id = __atomic_load_n(&context->id, __ATOMIC_ACQUIRE);
-		if (!id || lives(id) || !lock_take(&context->lock))
+		if (!id || lives(id) || !legacy_lock(context))
 			continue;
 		number = context->number;
 		__atomic_store_n(&context->id, 0, __ATOMIC_RELEASE);
 		/* What is on its way in there finds no turn of ours. */
 		context->turn &= ~UINT64_C(1);
-		lock_give(&context->lock);
+		legacy_show_turn(context);
+		legacy_unlock(context);
 		legacy_tell_end(context, number);
 	}
 }

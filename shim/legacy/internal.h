@@ -15,6 +15,7 @@
 #ifndef SLIPSTREAM_LEGACY_INTERNAL_H
 #define SLIPSTREAM_LEGACY_INTERNAL_H
 
+#include "emit/busy.h"
 #include "emit/lock.h"
 #include "legacy/legacy.h"
 
@@ -29,6 +30,7 @@ struct legacy_context {
 	struct state_stream *legacy;
 	const struct state_context *of;
 	struct legacy_context *next; /* all entries ever */
+	struct record_order *shown;  /* whose turn it is, for `slipstream dump`; NULL: no room */
 
 	uint64_t turn;
 	uint32_t in_flight; /* operations on their way to the driver without the lock */
@@ -61,6 +63,27 @@ static inline bool legacy_is_substitute(const struct legacy_context *context)
 {
 	return __atomic_load_n(&context->turn, __ATOMIC_SEQ_CST) & 1;
 }
+
+/* The submission lock. What a thread has to do with it stands in its record (busy.h). False: as lock_take(). */
+static inline bool legacy_lock(struct legacy_context *context)
+{
+	/* Of another context by the time that it has the lock, perhaps; then it is let go at once. */
+	uint32_t number = __atomic_load_n(&context->number, __ATOMIC_RELAXED);
+
+	if (!lock_take_telling(&context->lock, busy_lock_waits, number))
+		return false;
+	busy_lock_holds(number);
+	return true;
+}
+
+static inline void legacy_unlock(struct legacy_context *context)
+{
+	busy_lock_given();
+	lock_give(&context->lock);
+}
+
+/* context.c, under the lock: the turn has changed. */
+void legacy_show_turn(const struct legacy_context *context);
 
 /* context.c: what legacy_start() was given; constant once legacy_on is set. */
 extern bool (*legacy_denied)(const struct call *call);

@@ -121,6 +121,7 @@ static void to_native(struct legacy_context *context, struct legacy_pass *pass)
 	context->row = 0;
 	all_joined(context);
 	__atomic_store_n(&context->turn, context->turn + 1, __ATOMIC_SEQ_CST);
+	legacy_show_turn(context);
 }
 
 /* True: the turn is SUBSTITUTE now. */
@@ -142,6 +143,7 @@ static bool to_substitute(struct legacy_context *context, struct legacy_pass *pa
 		return false;
 	}
 	all_joined(context);
+	legacy_show_turn(context);
 	context->turn_epoch = context->epoch;
 	context->credit = CREDIT_START;
 	return true;
@@ -191,6 +193,7 @@ static bool count_in_native(struct legacy_context *context, struct legacy_pass *
 		__atomic_sub_fetch(&context->in_flight, 1, __ATOMIC_SEQ_CST);
 		return false;
 	}
+	busy_in_flight(0, context->number);
 	pass->counted = true;
 	return true;
 }
@@ -198,6 +201,7 @@ static bool count_in_native(struct legacy_context *context, struct legacy_pass *
 static void count_in(struct legacy_context *context, struct legacy_pass *pass)
 {
 	__atomic_add_fetch(&context->in_flight, 1, __ATOMIC_SEQ_CST);
+	busy_in_flight(0, context->number);
 	pass->counted = true;
 }
 
@@ -343,7 +347,7 @@ static void enter_legacy(struct legacy_context *context, const struct call *call
 			return;
 		}
 	}
-	if (!lock_take(&context->lock)) {
+	if (!legacy_lock(context)) {
 		nested(pass);
 		return;
 	}
@@ -360,7 +364,7 @@ static void enter_legacy(struct legacy_context *context, const struct call *call
 	}
 	legacy_number(call, pass);
 	if (!pass->held)
-		lock_give(&context->lock);
+		legacy_unlock(context);
 }
 
 static void enter_blocking(struct legacy_context *context, const struct call *call,
@@ -374,7 +378,7 @@ static void enter_blocking(struct legacy_context *context, const struct call *ca
 		legacy_number(call, pass);
 		return;
 	}
-	if (!lock_take(&context->lock)) {
+	if (!legacy_lock(context)) {
 		nested(pass);
 		return;
 	}
@@ -387,7 +391,7 @@ static void enter_blocking(struct legacy_context *context, const struct call *ca
 		count_in(context, pass);
 	legacy_number(call, pass);
 	if (!pass->held)
-		lock_give(&context->lock);
+		legacy_unlock(context);
 }
 
 /* What waits for the legacy stream waits for its blocking streams, too: the substitute is behind them then. Nothing is held on return. */
@@ -395,7 +399,7 @@ static void observe(struct legacy_context *context, const struct call *call,
 		    struct legacy_pass *pass)
 {
 	if (call->stream_kind != STREAM_LEGACY || !legacy_is_substitute(context) ||
-	    !lock_take(&context->lock)) {
+	    !legacy_lock(context)) {
 		pass->context = NULL;
 		return;
 	}
@@ -406,7 +410,7 @@ static void observe(struct legacy_context *context, const struct call *call,
 	} else {
 		to_native(context, pass);
 	}
-	lock_give(&context->lock);
+	legacy_unlock(context);
 }
 
 /* A copy between two contexts is ordered in both: native in the other one, too, which is made current for as long as that takes. */
@@ -427,12 +431,12 @@ static void enter_peer(struct call *call, struct legacy_pass *pass)
 		pass->peer = NULL;
 		return;
 	}
-	if (lock_take(&peer->lock)) {
+	if (legacy_lock(peer)) {
 		other.context = peer;
 		if (legacy_is_substitute(peer) && !is_refused())
 			to_native(peer, &other);
 		count_in(peer, &other);
-		lock_give(&peer->lock);
+		legacy_unlock(peer);
 		legacy_tell(&other);
 	} else {
 		pass->peer = NULL;
@@ -464,6 +468,8 @@ void legacy_enter(struct call *call, struct legacy_pass *pass, enum legacy_class
 	note_use(context, call);
 	if (call->flags & CALL_TWO_CONTEXTS)
 		enter_peer(call, pass);
+	if (pass->peer)
+		busy_in_flight(1, pass->peer->number);
 	legacy_meet(call, pass);
 	if (is_legacy)
 		enter_legacy(context, call, pass, class);
@@ -474,8 +480,12 @@ void legacy_enter(struct call *call, struct legacy_pass *pass, enum legacy_class
 void legacy_leave(struct legacy_pass *pass)
 {
 	if (pass->held)
-		lock_give(&pass->context->lock);
+		legacy_unlock(pass->context);
 	legacy_tell(pass);
+	if (pass->counted || pass->peer) {
+		busy_in_flight(0, 0);
+		busy_in_flight(1, 0);
+	}
 	/* Behind the call: who finds nobody in flight comes after it. */
 	if (pass->counted)
 		__atomic_sub_fetch(&pass->context->in_flight, 1, __ATOMIC_SEQ_CST);
