@@ -20,8 +20,10 @@
 #include "stage/stage_gated.h"
 
 #include <sched.h>
+#include <unistd.h>
 
 #include "driver/driver.h"
+#include "emit/busy.h"
 #include "stage/copy_threads.h"
 #include "stage/drain.h"
 #include "stage/stage.h"
@@ -55,6 +57,25 @@ struct gated {
 	uint64_t since, checked; /* last progress; last question to the driver */
 	bool slept;
 };
+
+/* For who looks at a process that hangs. */
+#define SHOW(ring, field, value) __atomic_store_n(&(ring)->shown->field, value, __ATOMIC_RELAXED)
+
+static void show(const struct stage_ring *ring, const struct stage_job *job, CUstream stream)
+{
+	const struct stage_shape *shape = &job->shape;
+
+	SHOW(ring, thread, (uint32_t)gettid());
+	SHOW(ring, context, ring->context);
+	SHOW(ring, stream, (uintptr_t)stream);
+	SHOW(ring, begin_ns, copy_now());
+	SHOW(ring, bytes, shape->width * shape->height * shape->depth);
+	SHOW(ring, to_device, shape->to_device);
+	SHOW(ring, pieces, (uint32_t)shape->pieces);
+	SHOW(ring, submitted, 0);
+	SHOW(ring, confirmed, 0);
+	SHOW(ring, state, GATE_WAITS);
+}
 
 /* Who is waited for may need this processor, and this thread be a real-time one. */
 static void give_way(unsigned int looks)
@@ -95,8 +116,12 @@ void stage_drain_begin(void)
 
 	/* Pairs with enter(). */
 	__atomic_add_fetch(&drains, 1, __ATOMIC_SEQ_CST);
+	if (!__atomic_load_n(&gates, __ATOMIC_SEQ_CST))
+		return;
+	busy_drain(true);
 	for (looks = 0; __atomic_load_n(&gates, __ATOMIC_SEQ_CST); looks++)
 		give_way(looks);
+	busy_drain(false);
 }
 
 void stage_drain_end(void)
@@ -149,7 +174,9 @@ static bool place(struct gated *gated)
 		return false;
 	}
 	gated->placed = stage_ring_place(gated->ring, gated->stream);
-	if (!gated->placed)
+	if (gated->placed)
+		SHOW(gated->ring, state, GATE_PLACED);
+	else
 		stage_says("a staged copy found no place in its stream");
 	return gated->placed;
 }
@@ -166,6 +193,7 @@ static bool submit(struct gated *gated)
 		return false;
 	}
 	gated->submitted++;
+	SHOW(gated->ring, submitted, (uint32_t)gated->submitted);
 	if (gated->submitted < job->shape.pieces)
 		return true;
 	if (!stage_ring_open_behind(gated->ring)) {
@@ -211,10 +239,12 @@ static bool look(struct gated *gated)
 	confirmed = stage_job_confirmed(gated->job);
 	if (confirmed != gated->confirmed) {
 		gated->confirmed = confirmed;
+		SHOW(gated->ring, confirmed, confirmed);
 		progressed(gated);
 	}
 	if (gated->placed && !gated->arrived && stage_ring_has_arrived(gated->ring)) {
 		gated->arrived = true;
+		SHOW(gated->ring, state, GATE_ARRIVED);
 		progressed(gated);
 		if (!gated->posted)
 			post(gated);
@@ -324,12 +354,14 @@ enum stage_end stage_gated(struct stage_job *job, struct stage_ring *ring, int s
 
 	job->confirmed = stage_ring_confirmed(ring);
 	job->base = ring->pieces;
+	show(ring, job, stream);
 	if (run(&gated))
 		copy_threads_close(slot);
 	else
 		end = give_up(&gated) ? STAGE_END_AGAIN : STAGE_END_LOST;
 	/* A piece whose confirmation failed was moved all the same, so the host says what is over. Release: pairs with stage_job_confirmed() of the next copy's helpers. */
 	leave(&gated);
+	SHOW(ring, state, GATE_NONE);
 	ring->pieces += (uint32_t)gated.submitted + 1;
 	__atomic_store_n(&ring->seen, ring->pieces, __ATOMIC_RELEASE);
 	if (end != STAGE_END_LOST)

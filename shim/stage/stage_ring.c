@@ -21,6 +21,7 @@
 #include <string.h>
 
 #include "driver/driver.h"
+#include "emit/emit.h"
 #include "stage/chunks.h"
 #include "stage/stage.h"
 #include "stage/stage_tuning.h"
@@ -75,10 +76,25 @@ void stage_ring_give(struct stage_ring *ring)
 	__atomic_store_n(&ring->locked, 0, __ATOMIC_RELEASE);
 }
 
+/* A record is made once and stays with the ring. Where there is no room for one, nobody reads it. */
+static void show(struct stage_ring *ring)
+{
+	static struct record_gate nowhere[RINGS_MAX];
+	struct record_gate *record;
+
+	if (ring->shown && ring->shown != &nowhere[ring - rings])
+		return;
+	record = emit_reserve(sizeof(*record));
+	if (record)
+		emit_publish(record, RECORD_GATE);
+	ring->shown = record ? record : &nowhere[ring - rings];
+}
+
 static bool create(struct stage_ring *ring, uint64_t context, bool to_device)
 {
 	int least = 0, greatest = 0;
 
+	show(ring);
 	if (!ring->words)
 		ring->words = chunk_map(4096);
 	if (!ring->words)

@@ -25,6 +25,8 @@ struct stage_words {
 		64))); /* the program's stream: number of the copy whose gate it is past; from the device only */
 };
 
+struct record_gate;
+
 struct stage_ring {
 	uint32_t locked;
 	uint64_t context; /* 0: not in use */
@@ -38,6 +40,8 @@ struct stage_ring {
 	/* Where pieces are confirmed by events. */
 	CUevent events[STAGE_RING];
 	uint32_t seen; /* in the place of `progress` */
+	struct record_gate
+		*shown; /* its copy, for `slipstream dump`; never NULL where the ring is taken */
 };
 
 /* Locked; NULL: in use, or cannot be had. `context` is the current one. */
