@@ -137,11 +137,18 @@ void pool_spare(struct pool_block *list)
 	lock_give(&pool_lock);
 }
 
+static void parked_less(struct pool_block *block)
+{
+	block->depot->parked--;
+	POOL_ADD(pool_kind(block->flags), parked, -UINT64_C(1));
+}
+
 void pool_held_less(struct pool_block *block, enum pool_state next)
 {
 	POOL_ADD(pool_kind(block->flags), held, -block->size);
+	POOL_ADD(pool_kind(block->flags), blocks, -UINT64_C(1));
 	if (pool_state_of(block) == POOL_PARKED)
-		block->depot->parked--;
+		parked_less(block);
 	pool_set_state(block, next);
 }
 
@@ -372,11 +379,13 @@ bool pool_park(uint64_t address, uint64_t context, bool ready)
 			pool_ready(block);
 		} else {
 			block->depot->parked++;
+			POOL_ADD(pool_kind(block->flags), parked, 1);
 			block->next = pool_batches[0];
 			pool_batches[0] = block;
 		}
 		POOL_ADD(pool_kind(block->flags), live, -block->size);
 		POOL_ADD(pool_kind(block->flags), held, block->size);
+		POOL_ADD(pool_kind(block->flags), blocks, 1);
 		pool_peak(pool_kind(block->flags));
 		parked = true;
 	}
@@ -428,7 +437,7 @@ void pool_release(unsigned int batch)
 		return;
 	for (block = pool_batches[batch]; block; block = next) {
 		next = block->next;
-		block->depot->parked--;
+		parked_less(block);
 		pool_set_state(block, POOL_READY);
 		pool_ready(block);
 	}
@@ -445,4 +454,6 @@ void pool_bytes(enum pool_kind kind, struct pool_bytes *ret_bytes)
 	ret_bytes->peak = __atomic_load_n(&of->peak, __ATOMIC_RELAXED);
 	ret_bytes->live = __atomic_load_n(&of->live, __ATOMIC_RELAXED);
 	ret_bytes->limit = __atomic_load_n(&of->limit, __ATOMIC_RELAXED);
+	ret_bytes->blocks = __atomic_load_n(&of->blocks, __ATOMIC_RELAXED);
+	ret_bytes->parked = __atomic_load_n(&of->parked, __ATOMIC_RELAXED);
 }

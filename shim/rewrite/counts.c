@@ -9,7 +9,9 @@
 #include "rewrite/internal.h"
 
 static struct record_rewrite nowhere;
+static struct record_held held_nowhere;
 
+struct record_held *counts_held = &held_nowhere;
 struct record_rewrite *counts = &nowhere, *counts_frees = &nowhere, *counts_staging = &nowhere;
 
 static void start(struct record_rewrite **record_of, enum config_fix rewrite)
@@ -24,8 +26,20 @@ static void start(struct record_rewrite **record_of, enum config_fix rewrite)
 	__atomic_store_n(record_of, record, __ATOMIC_RELEASE);
 }
 
+static void start_held(void)
+{
+	struct record_held *record = emit_reserve(sizeof(*record));
+
+	if (!record)
+		return;
+	emit_publish(record, RECORD_HELD);
+	/* Release: as above. */
+	__atomic_store_n(&counts_held, record, __ATOMIC_RELEASE);
+}
+
 void counts_start(void)
 {
+	start_held();
 	start(&counts, CONFIG_FIX_PINNED);
 	if (config.fix & CONFIG_FIX_FREES)
 		start(&counts_frees, CONFIG_FIX_FREES);
@@ -43,12 +57,24 @@ struct record_rewrite *counts_legacy(void)
 	return record;
 }
 
+_Static_assert(HELD_PINNED == (int)POOL_PINNED && HELD_DEVICE == (int)POOL_DEVICE &&
+		       HELD_ARRAY == (int)POOL_ARRAY && HELD_KINDS == (int)POOL_KINDS,
+	       "kinds");
+
+static void tell_held(enum pool_kind kind, const struct pool_bytes *bytes)
+{
+	__atomic_store_n(&counts_held->kind[kind].blocks, bytes->blocks, __ATOMIC_RELAXED);
+	__atomic_store_n(&counts_held->kind[kind].bytes, bytes->held, __ATOMIC_RELAXED);
+	__atomic_store_n(&counts_held->kind[kind].parked, bytes->parked, __ATOMIC_RELAXED);
+}
+
 static void tell_bytes(struct record_rewrite *record, enum pool_kind first, enum pool_kind last)
 {
 	struct pool_bytes sum = {0}, bytes;
 
 	for (enum pool_kind kind = first; kind <= last; kind++) {
 		pool_bytes(kind, &bytes);
+		tell_held(kind, &bytes);
 		sum.held += bytes.held;
 		sum.peak += bytes.peak; /* at most */
 		sum.live += bytes.live;

@@ -29,6 +29,7 @@
 #include "legacy/legacy.h"
 #include "rewrite/internal.h"
 #include "state/proof.h"
+#include "state/state.h"
 
 #define MARKS_MAX  64
 #define EVENTS_MAX 64
@@ -96,6 +97,28 @@ static void release_proven(void)
 		first = batch_at(1);
 		closed--;
 	}
+}
+
+_Static_assert(HELD_BATCHES == POOL_BATCHES - 1, "batches");
+
+/* For who looks at a process that hangs. The oldest first. */
+static void show_batches(void)
+{
+	struct record_held *held = counts_held;
+	const struct batch *batch;
+	unsigned int i;
+
+	for (i = 0; i < closed; i++) {
+		batch = &batches[batch_at(i)];
+		__atomic_store_n(&held->batch[i].streams, batch->known ? batch->count : 0,
+				 __ATOMIC_RELAXED);
+		__atomic_store_n(&held->batch[i].stream,
+				 batch->known && batch->count
+					 ? state_stream_number(batch->marks[0].stream)
+					 : 0,
+				 __ATOMIC_RELAXED);
+	}
+	__atomic_store_n(&held->closed, closed, __ATOMIC_RELAXED);
 }
 
 /* The event that was recorded on this stream; or with NULL, one to record. */
@@ -245,12 +268,14 @@ void settle_batches(uint64_t context)
 	release_proven();
 	if (closed)
 		count = ask_all(&batches[first], context, learned);
+	show_batches();
 	state_asking_end();
 	for (i = 0; i < count; i++)
 		state_observed(&learned[i]);
 	if (!count || !state_asking_begin())
 		return;
 	release_proven();
+	show_batches();
 	state_asking_end();
 }
 
