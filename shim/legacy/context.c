@@ -104,7 +104,8 @@ static void begin(struct legacy_context *context, const struct state_context *of
 {
 	__atomic_store_n(&context->number, state_context_number(of), __ATOMIC_RELAXED);
 	context->legacy = state_legacy_of(of);
-	context->turn &= ~UINT64_C(1);
+	context->turn += context->turn & 1;
+	context->shut = 0;
 	context->used = 0;
 	context->settled = 0;
 	context->barred = 0;
@@ -225,7 +226,8 @@ void legacy_drop(bool (*lives)(uint64_t id))
 		number = context->number;
 		__atomic_store_n(&context->id, 0, __ATOMIC_RELEASE);
 		/* What is on its way in there finds no turn of ours. */
-		context->turn &= ~UINT64_C(1);
+		context->turn += context->turn & 1;
+		__atomic_store_n(&context->shut, 0, __ATOMIC_SEQ_CST);
 		legacy_show_turn(context);
 		legacy_unlock(context);
 		legacy_tell_end(context, number);

@@ -3,8 +3,9 @@
  * Turn: which way a call goes, and what comes before it. Called by the generated wrappers.
  *
  * NATIVE and SUBSTITUTE. In NATIVE the driver orders everything, so calls take no lock; each is counted in flight while it is on its way. The turn
- * changes to SUBSTITUTE only while nothing is: who counts itself looks at the turn afterwards, who changes the turn looks at the count
- * afterwards, both sequentially consistent, so one of them sees the other. In SUBSTITUTE an operation on a blocking stream that may wait is
+ * changes to SUBSTITUTE only while nothing is: who counts itself looks at `shut` afterwards, who shuts looks at the count
+ * afterwards, both sequentially consistent, so one of them sees the other. `turn` itself changes when the barrier is placed: who asks about the
+ * legacy stream (legacy_handle()) never looks at a substitute that is not behind it yet. In SUBSTITUTE an operation on a blocking stream that may wait is
  * counted, too; until it is back, the next legacy operation changes the turn to NATIVE, where it needs no barrier of ours.
  *
  * Launches that take the short way are not seen here. They are native, and there are none on legacy and blocking streams of a context from the
@@ -120,7 +121,9 @@ static void to_native(struct legacy_context *context, struct legacy_pass *pass)
 		context->patience = context->patience ? 2 * context->patience : config.legacy_after;
 	context->row = 0;
 	all_joined(context);
+	/* Pairs with legacy_handle(): the barrier is there. */
 	__atomic_store_n(&context->turn, context->turn + 1, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&context->shut, 0, __ATOMIC_SEQ_CST);
 	legacy_show_turn(context);
 }
 
@@ -129,19 +132,21 @@ static bool to_substitute(struct legacy_context *context, struct legacy_pass *pa
 {
 	if (!legacy_make_substitute(context))
 		return false;
-	/* Pairs with count_in(): whoever counted itself before is seen here, who does it later sees the turn. */
-	__atomic_store_n(&context->turn, context->turn + 1, __ATOMIC_SEQ_CST);
+	/* Pairs with count_in_native(): whoever counted itself before is seen here, who does it later sees this. */
+	__atomic_store_n(&context->shut, 1, __ATOMIC_SEQ_CST);
 	if (__atomic_load_n(&context->in_flight, __ATOMIC_SEQ_CST)) {
-		__atomic_store_n(&context->turn, context->turn - 1, __ATOMIC_SEQ_CST);
+		__atomic_store_n(&context->shut, 0, __ATOMIC_SEQ_CST);
 		return false;
 	}
 	turned(context, pass, TRACE_ORDER_SUBSTITUTE);
 	if (!barrier_join(context, pass)) {
 		/* Nothing is on the substitute that the legacy stream would have to wait for. */
 		turned(context, pass, TRACE_ORDER_NATIVE);
-		__atomic_store_n(&context->turn, context->turn + 1, __ATOMIC_SEQ_CST);
+		__atomic_store_n(&context->shut, 0, __ATOMIC_SEQ_CST);
 		return false;
 	}
+	/* Pairs with legacy_handle(): the barrier is there. */
+	__atomic_store_n(&context->turn, context->turn + 1, __ATOMIC_SEQ_CST);
 	all_joined(context);
 	legacy_show_turn(context);
 	context->turn_epoch = context->epoch;
@@ -189,7 +194,7 @@ static bool count_in_native(struct legacy_context *context, struct legacy_pass *
 {
 	/* Pairs with to_substitute(). */
 	__atomic_add_fetch(&context->in_flight, 1, __ATOMIC_SEQ_CST);
-	if (legacy_is_substitute(context)) {
+	if (__atomic_load_n(&context->shut, __ATOMIC_SEQ_CST)) {
 		__atomic_sub_fetch(&context->in_flight, 1, __ATOMIC_SEQ_CST);
 		return false;
 	}
