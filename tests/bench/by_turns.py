@@ -40,6 +40,9 @@ def run(options, program, arguments, mode, relax="free", rewrites="pinned,frees,
                        capture_output=True, check=False)
         with open(report, encoding="utf-8") as stream:
             told = json.load(stream)
+    bad = [note["text"] for note in told["coverage"]["notes"] if note["code"] == "config"]
+    if bad:
+        sys.exit(f"{program}: {bad[0]}")
     if mode == "fix":
         objections = [note for note in json.dumps(told).split('"') if note.startswith("off: ")]
         if objections:

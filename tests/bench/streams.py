@@ -32,7 +32,7 @@ import calls
 ONLY_LIMIT_PERCENT = 1
 DIRTY_LIMIT_US = 1
 OTHERS = "pinned,frees,staging"
-SETTINGS = {"control": (OTHERS, "16"), "default": (OTHERS + ",legacy", "16"), "eager": (OTHERS + ",legacy", "0")}
+SETTINGS = {"control": (OTHERS, "16"), "default": (OTHERS + ",streams", "16"), "eager": (OTHERS + ",streams", "0")}
 COUNTED = (("null_only", 1), ("blocking_alone", 1), ("non_blocking_alone", 1), ("blocking_mixed", 1), ("non_blocking_mixed", 1), ("null_mixed", 1),
            ("chain", 1), ("chain", 4), ("chain", 16), ("chain", 64), ("rows", 16))
 
@@ -44,7 +44,7 @@ def cells(options, part, count, setting):
     for process in range(options.processes):
         arguments = [part, str(count), str(options.pairs), str(options.seed + process)]
         lines, told = by_turns.run(options, "streams", arguments, "fix", rewrites=rewrites, more={"SLIPSTREAM_LEGACY_AFTER": after})
-        counts = {key: value for key, value in told.get("legacy", {}).items() if isinstance(value, int)}
+        counts = {key: value for key, value in told.get("streams", {}).items() if isinstance(value, int)}
         for words in lines:
             found.setdefault(words[1], []).append({words[i]: float(words[i + 1]) for i in range(3, len(words), 2)})
     if part == "dirty" and setting == "eager" and not counts.get("redirected"):
