@@ -29,73 +29,12 @@
  *
  * After a finding the missing edge is taken to be there, so that one missing barrier is told once.
  */
-#include "verify/order.h"
-
 #include <inttypes.h>
 
 #include "emit/record.h"
 #include "memory.h"
-#include "tracing/analysis/table.h"
 #include "verify/findings.h"
-
-/* The last barrier of a kind, where it is older than its record. */
-struct stale {
-	uint64_t sequence, recorded;
-};
-
-struct lane {
-	uint32_t stream, kind, version;
-	bool is_told; /* by order_stream: definitions say nothing new */
-	bool is_gone;
-	bool is_dirty; /* in the list of lanes that had an operation since the last one of L */
-	struct lane *next_dirty, *next_gone;
-	uint64_t native, substitute; /* S, N: what it is behind */
-	uint64_t handed;             /* N: what its last operation was behind, of L */
-	uint64_t
-		begun; /* S: the last record of an operation that has returned; it is behind N up to there */
-	uint64_t joined;              /* L is behind it up to there */
-	uint64_t active;              /* legacy operations before its last one, plus one */
-	struct verify_operation last; /* the one that is covered last */
-	struct stale to_substitute, from_substitute;
-};
-
-/*
- * A call that has not returned. What was found of it counts only if the driver took it, so it waits: that it is not behind the substitute,
- * and who else began meanwhile.
- */
-struct open_call {
-	struct verify_operation operation;
-	struct lane *lane; /* NULL: L */
-	uint64_t native,
-		substitute; /* what it is behind; others are so only once it has returned */
-	struct verify_finding edge, flight; /* after.sequence 0: none */
-};
-
-struct order {
-	struct verify_result *result;
-	uint32_t process, context;
-	struct table lanes;  /* struct lane *, by number of the stream */
-	struct lane *legacy; /* N; NULL: not known yet */
-	struct lane *dirty, *gone;
-	uint64_t native;              /* of L */
-	struct verify_operation last; /* of L */
-	uint64_t any_substitute;      /* what any S was behind */
-	uint64_t legacy_count,
-		active; /* legacy operations; lanes with operations since the last one */
-	uint32_t place; /* the turn */
-	struct open_call *open;
-	size_t open_count, open_capacity;
-};
-
-static uint64_t larger(uint64_t one, uint64_t other)
-{
-	return one > other ? one : other;
-}
-
-static void advance(uint64_t *value, uint64_t to)
-{
-	*value = larger(*value, to);
-}
+#include "verify/internal.h"
 
 struct order *order_new(struct verify_result *result, uint32_t process, uint32_t context)
 {
@@ -126,7 +65,7 @@ struct order *order_free(struct order *order)
 	return NULL;
 }
 
-static void contradict(struct order *order, uint64_t sequence, const char *what)
+void order_contradict(struct order *order, uint64_t sequence, const char *what)
 {
 	findings_say(order->result, VERIFY_CONTRADICTION, order->process, order->context,
 		     "record %" PRIu64 " of context %" PRIu32 " %s", sequence, order->context,
@@ -152,7 +91,7 @@ static struct verify_finding missed(const struct order *order, enum verify_findi
 
 /* ---- lanes ---- */
 
-static struct lane *find_lane(const struct order *order, uint32_t stream)
+struct lane *order_find_lane(const struct order *order, uint32_t stream)
 {
 	struct lane **place = table_find(&order->lanes, stream, 0);
 
@@ -182,25 +121,25 @@ static struct lane *new_lane(struct order *order, uint64_t sequence, uint32_t st
 	lane->kind = kind;
 	if (kind == STREAM_LEGACY) {
 		if (order->legacy)
-			contradict(order, sequence, "names a second legacy stream");
+			order_contradict(order, sequence, "names a second legacy stream");
 		order->legacy = lane;
 	} else if (kind != STREAM_BLOCKING && kind != STREAM_PER_THREAD) {
-		contradict(order, sequence,
-			   "names a stream that is none of legacy, blocking, per-thread");
+		order_contradict(order, sequence,
+				 "names a stream that is none of legacy, blocking, per-thread");
 	}
 	return lane;
 }
 
 bool order_knows(const struct order *order, uint32_t stream)
 {
-	const struct lane *lane = find_lane(order, stream);
+	const struct lane *lane = order_find_lane(order, stream);
 
 	return lane && lane->is_told;
 }
 
 void order_define(struct order *order, uint64_t sequence, const struct order_stream *stream)
 {
-	struct lane *lane = find_lane(order, stream->number);
+	struct lane *lane = order_find_lane(order, stream->number);
 
 	if (lane && (lane->is_told || lane->version == stream->version))
 		return;
@@ -291,7 +230,7 @@ static void check_substitute(struct order *order, const struct verify_operation 
 static void take_turn(struct order *order, const struct order_record *record)
 {
 	if (record->turn.place > TRACE_ORDER_SUBSTITUTE)
-		contradict(order, record->sequence, "turns to a place that does not exist");
+		order_contradict(order, record->sequence, "turns to a place that does not exist");
 	order->place = record->turn.place;
 	order->result->turns++;
 }
@@ -371,7 +310,8 @@ static void take_return(struct order *order, const struct order_record *record)
 			settle(order, &call, record->sequence);
 		return;
 	}
-	contradict(order, record->sequence, "tells of the return of a call that was not open");
+	order_contradict(order, record->sequence,
+			 "tells of the return of a call that was not open");
 }
 
 /* An operation of S or N. */
@@ -395,7 +335,7 @@ static void take_submit(struct order *order, const struct order_record *record)
 {
 	const struct trace_order_submit *submit = &record->submit;
 	struct verify_result *result = order->result;
-	struct lane *lane = find_lane(order, submit->stream);
+	struct lane *lane = order_find_lane(order, submit->stream);
 	struct open_call call = {.operation = {.sequence = record->sequence,
 					       .covered = record->sequence,
 					       .stream = submit->stream,
@@ -406,12 +346,13 @@ static void take_submit(struct order *order, const struct order_record *record)
 	if (submit->place > TRACE_ORDER_SUBSTITUTE || (submit->place && !is_legacy) ||
 	    submit->elided > TRACE_ORDER_ORDERED || submit->reason > TRACE_ORDER_DENIED ||
 	    submit->open > 1) {
-		contradict(order, record->sequence,
-			   "is of a place, a reason or a state that does not exist");
+		order_contradict(order, record->sequence,
+				 "is of a place, a reason or a state that does not exist");
 		return;
 	}
 	if (submit->place && !order->place)
-		contradict(order, record->sequence, "is on the substitute before a turn to it");
+		order_contradict(order, record->sequence,
+				 "is on the substitute before a turn to it");
 	if (submit->failed) {
 		result->refused++;
 		return;
@@ -431,99 +372,6 @@ static void take_submit(struct order *order, const struct order_record *record)
 		settle(order, &call, record->sequence);
 }
 
-/* ---- barriers ---- */
-
-enum end { END_STREAM, END_LEGACY, END_SUBSTITUTE };
-
-static enum end end_of(const struct lane *lane, uint32_t place)
-{
-	if (lane->kind != STREAM_LEGACY)
-		return END_STREAM;
-	return place ? END_SUBSTITUTE : END_LEGACY;
-}
-
-static bool is_of_kind(uint32_t kind, enum end from, enum end to)
-{
-	switch (kind) {
-	case TRACE_ORDER_EXPLICIT:
-		return from == END_STREAM && to == END_SUBSTITUTE;
-	case TRACE_ORDER_JOIN:
-		return from == END_LEGACY && to == END_SUBSTITUTE;
-	case TRACE_ORDER_POST:
-		return from == END_SUBSTITUTE && to == END_STREAM;
-	case TRACE_ORDER_BACK:
-		return from == END_SUBSTITUTE && to == END_LEGACY;
-	case TRACE_ORDER_HOST: /* between others it is not needed */
-		return (from == END_SUBSTITUTE) != (to == END_SUBSTITUTE);
-	default:
-		return false;
-	}
-}
-
-static void note_stale(struct stale *stale, const struct order_record *record)
-{
-	*stale = (struct stale){record->sequence, record->barrier.recorded};
-	if (!stale->recorded)
-		*stale = (struct stale){0};
-}
-
-/* Something of ours was submitted to N. */
-static void settle_legacy(struct order *order, struct lane *legacy, uint64_t sequence)
-{
-	advance(&legacy->native, sequence);
-	advance(&legacy->substitute, order->any_substitute);
-	advance(&legacy->handed, legacy->substitute);
-}
-
-/* To L, of what stands for records up to `covered`. */
-static void join(struct order *order, struct lane *from, enum end end, uint64_t covered,
-		 const struct order_record *record)
-{
-	note_stale(&from->to_substitute, record);
-	if (end == END_STREAM) {
-		advance(&from->joined, covered);
-		/* What S was behind by then; of later operations nobody knows. */
-		if (from->last.covered > covered)
-			return;
-		advance(&order->native, from->native);
-		if (order->legacy)
-			advance(&order->legacy->joined, from->begun);
-	} else if (end == END_LEGACY) {
-		advance(&order->native, covered);
-	}
-}
-
-static void take_barrier(struct order *order, const struct order_record *record)
-{
-	const struct trace_order_barrier *barrier = &record->barrier;
-	struct lane *from = find_lane(order, barrier->from_stream);
-	struct lane *to = find_lane(order, barrier->to_stream);
-	enum end from_end = end_of(from, barrier->from_place),
-		 to_end = end_of(to, barrier->to_place);
-	uint64_t covered = barrier->recorded ?: record->sequence;
-
-	if (barrier->from_place > TRACE_ORDER_SUBSTITUTE ||
-	    barrier->to_place > TRACE_ORDER_SUBSTITUTE ||
-	    (barrier->from_place && from_end == END_STREAM) ||
-	    (barrier->to_place && to_end == END_STREAM) ||
-	    !is_of_kind(barrier->kind, from_end, to_end) || covered > record->sequence) {
-		contradict(order, record->sequence, "is a barrier that does not exist");
-		return;
-	}
-	order->result->barriers[barrier->kind]++;
-	if (to_end == END_SUBSTITUTE) {
-		join(order, from, from_end, covered, record);
-	} else if (from_end == END_SUBSTITUTE) {
-		note_stale(&to->from_substitute, record);
-		advance(&to->substitute, covered);
-	}
-	/* An event of N that is recorded now, or a wait there, is an operation of N. */
-	if (barrier->kind == TRACE_ORDER_JOIN && !barrier->recorded)
-		settle_legacy(order, from, record->sequence);
-	if (barrier->kind == TRACE_ORDER_BACK)
-		settle_legacy(order, to, record->sequence);
-}
-
 void order_take(struct order *order, const struct order_record *record)
 {
 	order->result->records++;
@@ -532,7 +380,7 @@ void order_take(struct order *order, const struct order_record *record)
 		take_turn(order, record);
 		break;
 	case TRACE_ORDER_BARRIER:
-		take_barrier(order, record);
+		order_take_barrier(order, record);
 		break;
 	case TRACE_ORDER_SUBMIT:
 		take_submit(order, record);

@@ -14,6 +14,7 @@
 #include "tracing/analysis/table.h"
 #include "tracing/event_table.h"
 #include "verify/findings.h"
+#include "verify/held.h"
 #include "verify/order.h"
 
 struct stream {
@@ -24,11 +25,10 @@ struct stream {
 struct context {
 	uint32_t number;
 	bool is_defined;
-	struct order *order;       /* NULL: no record yet */
-	uint64_t next;             /* number of the record that order takes next */
-	uint64_t end;              /* as order_end says; 0: it has not come */
-	struct order_record *held; /* a heap: the first one has the lowest number */
-	size_t held_count, held_capacity;
+	struct order *order; /* NULL: no record yet */
+	uint64_t next;       /* number of the record that order takes next */
+	uint64_t end;        /* as order_end says; 0: it has not come */
+	struct held held;
 };
 
 struct process {
@@ -56,7 +56,7 @@ static void free_process(struct process *process)
 		struct context *context = table_at(&process->contexts, i);
 
 		order_free(context->order);
-		free(context->held);
+		free(context->held.records);
 	}
 	for (size_t i = 0; i < process->strings.count; i++)
 		free(*(char **)table_at(&process->strings, i));
@@ -131,39 +131,6 @@ static struct context *context_of(struct process *process, uint32_t number)
 	return context;
 }
 
-/* ---- records that wait for others ---- */
-
-static void hold(struct context *context, const struct order_record *record)
-{
-	size_t at = context->held_count;
-
-	context->held = memory_grow(context->held, context->held_count, &context->held_capacity,
-				    sizeof(context->held[0]));
-	context->held_count++;
-	while (at && context->held[(at - 1) / 2].sequence > record->sequence) {
-		context->held[at] = context->held[(at - 1) / 2];
-		at = (at - 1) / 2;
-	}
-	context->held[at] = *record;
-}
-
-static void drop_first(struct context *context)
-{
-	struct order_record last = context->held[--context->held_count];
-	size_t at = 0, below;
-
-	while ((below = 2 * at + 1) < context->held_count) {
-		if (below + 1 < context->held_count &&
-		    context->held[below + 1].sequence < context->held[below].sequence)
-			below++;
-		if (context->held[below].sequence >= last.sequence)
-			break;
-		context->held[at] = context->held[below];
-		at = below;
-	}
-	context->held[at] = last;
-}
-
 /* Is the stream known, so that the record that names it can be taken? */
 static bool define(const struct process *process, struct context *context, uint64_t sequence,
 		   uint32_t number)
@@ -204,8 +171,8 @@ static void take_ready(struct verify *verify, uint32_t process, struct context *
 {
 	uint32_t unknown;
 
-	while (context->held_count && context->held[0].sequence <= context->next) {
-		struct order_record record = context->held[0];
+	while (context->held.count && context->held.records[0].sequence <= context->next) {
+		struct order_record record = context->held.records[0];
 
 		if (record.sequence < context->next) {
 			findings_say(&verify->result, VERIFY_CONTRADICTION, process,
@@ -218,7 +185,7 @@ static void take_ready(struct verify *verify, uint32_t process, struct context *
 			order_take(context->order, &record);
 			context->next++;
 		}
-		drop_first(context);
+		held_drop(&context->held);
 	}
 }
 
@@ -248,7 +215,7 @@ static void take_end(struct verify *verify, uint32_t process, struct context *co
 static void take_record(struct verify *verify, uint32_t process, struct context *context,
 			const struct order_record *record)
 {
-	hold(context, record);
+	held_add(&context->held, record);
 	take_ready(verify, process, context);
 }
 
@@ -407,7 +374,7 @@ static void say_missing(struct verify *verify, uint32_t process, const struct co
 /* Order has not come to this record: those before it, or the definitions of its streams, are missing. */
 static void say_held(struct verify *verify, uint32_t process, struct context *context)
 {
-	const struct order_record *record = &context->held[0];
+	const struct order_record *record = &context->held.records[0];
 	uint32_t unknown = 0;
 
 	if (record->sequence > context->next) {
@@ -430,7 +397,7 @@ static void finish_context(struct verify *verify, uint32_t process, struct conte
 	if (!context->is_defined)
 		findings_say(result, VERIFY_INCOMPLETE, process, context->number,
 			     "incomplete: context %" PRIu32 " is not defined", context->number);
-	if (context->held_count)
+	if (context->held.count)
 		say_held(verify, process, context);
 	else
 		order_finish(context->order);
@@ -438,7 +405,7 @@ static void finish_context(struct verify *verify, uint32_t process, struct conte
 		findings_say(result, VERIFY_INCOMPLETE, process, context->number,
 			     "incomplete: the end of context %" PRIu32 " is missing",
 			     context->number);
-	else if (!context->held_count && context->next < context->end)
+	else if (!context->held.count && context->next < context->end)
 		say_missing(verify, process, context, context->next, context->end - 1);
 	else if (context->next > context->end)
 		findings_say(result, VERIFY_CONTRADICTION, process, context->number,
