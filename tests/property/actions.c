@@ -525,6 +525,9 @@ static void run_end(struct world *world, const struct action *action)
 	CUresult result = ON(on, cuStreamEndCapture)(on.stream, &graph);
 
 	status(world, action, result);
+	/* The plan relies on graphs that are there: other drivers may refuse other calls. */
+	if ((result == CUDA_SUCCESS) != action->from)
+		log_number(log_of(world, action), "not as planned", 1);
 	world->exec[action->item] = NULL;
 	if (result != CUDA_SUCCESS || world->execs == ALL_EXECS)
 		return;
@@ -664,55 +667,83 @@ static void run_wrong(struct world *world, const struct action *action)
 	status(world, action, result);
 }
 
-/* ---- a call that waits, and a thread on which it hangs ---- */
+/* ---- a call that waits while another thread works on ---- */
 
 #define FLOOD 1200 /* more than any queue is long */
 
-static void run_flood(struct world *world, const struct action *action)
+enum { FLOOD_BLOCKING, FLOOD_LOAD, FLOOD_COPY, FLOOD_LEGACY };
+
+static CUresult fill_queue(struct world *world, struct context *context, CUstream stream)
 {
-	struct target on = {context_of(world, action)->stream[action->lane], false};
 	CUresult result = CUDA_SUCCESS;
-	CUfunction kernel;
 
-	run_wait_value(world, action);
-	if (action->value % 2) {
-		void *parameters[] = {&(uint64_t){0}};
-
-		/* The only one that is not loaded. */
-		MUST(cuModuleGetFunction(&kernel, context_of(world, action)->module, "spin"));
-		result = launch(on, 9, kernel, parameters);
-	}
 	for (unsigned int i = 0; i < FLOOD && !result; i++) {
-		result = cuMemsetD8Async(context_of(world, action)->scratch, 1, 8, on.stream);
+		result = cuMemsetD8Async(context->scratch, 1, 8, stream);
 		__atomic_add_fetch(&world->flooded, 1, __ATOMIC_RELAXED);
 	}
-	__atomic_store_n(&world->flood_over, true, __ATOMIC_RELEASE);
-	status(world, action, result);
-	/* A call that waits for the queue with the program's lock held would be the program's own mistake. */
-	status(world, action, cuStreamSynchronize(on.stream));
+	return result ? result : cuStreamSynchronize(stream);
 }
 
-/* Waits until the other thread's calls do not come back any more, or are through. */
+static CUresult launch_not_loaded(struct context *context, CUdeviceptr to)
+{
+	struct target on = {context->stream[FIRST_BLOCKING], false};
+	void *parameters[] = {&context->one, &context->one, &to, &(uint32_t){SUM}};
+	CUfunction kernel;
+
+	/* The only one of which make_context() loads nothing. */
+	MUST(cuModuleGetFunction(&kernel, context->module, "add"));
+	return launch(on, 9, kernel, parameters);
+}
+
+/* Full queues are waited for: a call that waits with the program's lock held would be the program's own mistake. */
+static void run_flood(struct world *world, const struct action *action)
+{
+	struct context *context = context_of(world, action);
+	CUdeviceptr to = world->buffer[action->to];
+	unsigned char bytes[SIZE];
+
+	paint(bytes, action->value);
+	status(world, action,
+	       cuStreamWaitValue32(context->stream[FIRST_BLOCKING],
+				   (uintptr_t)&world->words[action->item], 1,
+				   CU_STREAM_WAIT_VALUE_GEQ));
+	__atomic_store_n(&world->armed, true, __ATOMIC_RELEASE);
+	switch (action->from) {
+	case FLOOD_LOAD:
+		status(world, action, launch_not_loaded(context, to));
+		break;
+	case FLOOD_COPY:
+		status(world, action, cuMemcpyHtoD(to, bytes, SIZE));
+		break;
+	default:
+		status(world, action,
+		       fill_queue(world, context,
+				  action->from == FLOOD_LEGACY ? NULL
+							       : context->stream[FIRST_BLOCKING]));
+	}
+	__atomic_store_n(&world->flood_over, true, __ATOMIC_RELEASE);
+}
+
+/* Waits until the other thread's call does not come back any more. */
 static void run_flood_open(struct world *world, const struct action *action)
 {
-	struct timespec moment = {.tv_nsec = 300000};
-	CUdeviceptr scratch = context_of(world, action)->scratch + 64;
-	unsigned int before, now = 0;
+	struct context *context = context_of(world, action);
+	struct timespec moment = {.tv_nsec = 200000};
+	unsigned int before, now = 0, lane = FIRST_BLOCKING + world->plan->program->blocking - 1u;
 
+	while (!__atomic_load_n(&world->armed, __ATOMIC_ACQUIRE))
+		nanosleep(&moment, NULL);
 	do {
 		before = now;
 		nanosleep(&moment, NULL);
 		now = __atomic_load_n(&world->flooded, __ATOMIC_RELAXED);
 	} while (now != before && !__atomic_load_n(&world->flood_over, __ATOMIC_ACQUIRE));
-	for (unsigned int i = 0; i < 4; i++) {
-		struct target on = target_of(
-			world, action,
-			i % 2 ? FIRST_BLOCKING + world->plan->program->blocking - 1u : LEGACY);
-
-		if (on.stream == context_of(world, action)->stream[FIRST_BLOCKING])
-			continue; /* its queue is full */
-		status(world, action, ON(on, cuMemsetD8Async)(scratch, 2, 8, on.stream));
-	}
+	/* Not on a queue that may be full. */
+	for (unsigned int i = 0; i < 3 && action->from != FLOOD_LEGACY; i++)
+		status(world, action, cuMemsetD8Async(context->scratch + 64, 2, 8, NULL));
+	if (lane != FIRST_BLOCKING)
+		status(world, action,
+		       cuMemsetD8Async(context->scratch + 64, 3, 8, context->stream[lane]));
 	run_open(world, action);
 }
 

@@ -107,7 +107,7 @@ void program_make(struct program *program, uint64_t seed)
 	special = below(&state, SPECIALS);
 	pure = below(&state, 2);
 	wanted = 12 + below(&state, below(&state, 4) ? 24 : OPERATIONS - 20);
-	if (program->threads > 1 && below(&state, 40) == 0)
+	if (program->threads > 1 && below(&state, 25) == 0)
 		draw(&state, &program->operation[program->count++], OPERATION_flood,
 		     program->threads);
 	for (unsigned int i = 0; i < wanted; i++) {

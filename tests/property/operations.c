@@ -508,6 +508,7 @@ void capture_close(struct planner *p)
 	if (!action)
 		return;
 	action->item = (uint8_t)slot;
+	action->from = p->capture.valid;
 	p->exec[slot].there = p->capture.valid;
 	p->exec[slot].context = p->capture.context;
 	p->exec[slot].reads = p->capture.reads;
@@ -663,8 +664,8 @@ static void plan_wrong(struct planner *p)
 	if (!action)
 		return;
 	action->item = (uint8_t)(p->operation->number[3] % 8);
-	/* While anything captures only what is forbidden then: an allocation. */
-	if (p->capture.active) {
+	/* While anything captures: what is refused for another reason, and an allocation, which is forbidden then. */
+	if (p->capture.active && (action->item < 1 || action->item > 3)) {
 		action->item = 7;
 		if (p->capture.mode == 0 ||
 		    (p->capture.mode == 1 && p->capture.thread == p->operation->thread))
@@ -673,22 +674,41 @@ static void plan_wrong(struct planner *p)
 }
 
 /*
- * A thread fills a queue behind a gate, or launches what is not loaded yet: its call waits. Another one works on meanwhile, and opens the gate
- * only then.
+ * A thread's call waits, behind a gate: its queue is full, or it launches what is not loaded yet, or it copies from pageable memory. Another
+ * thread works on meanwhile, and opens the gate only then. What the call put on its stream in the end, the next action uses.
  */
 static void plan_flood(struct planner *p)
 {
-	unsigned int thread = p->operation->thread, threads = p->plan->program->threads;
+	unsigned int thread = p->operation->thread, threads = p->plan->program->threads,
+		     way = p->operation->number[3] % 4;
+	unsigned int lane = way < 2 ? FIRST_BLOCKING : LEGACY,
+		     used = way == 1 || way == 2 ? bit(thread) : 0;
 	struct action *action;
 
 	if (threads < 2 || p->words == WORDS)
 		return;
-	action = append(p, ACTION_flood, thread, 0, FIRST_BLOCKING);
+	/* The default stream is rewritten from here on. */
+	action = place(p, ACTION_set, thread, (struct effect){0, LEGACY, 0, 0});
 	if (action)
-		action->item = (uint8_t)p->words;
+		action->to = BUFFERS;
+	action = place(p, ACTION_flood, thread, (struct effect){0, lane, 0, used});
+	if (!action)
+		return;
+	action->item = (uint8_t)p->words;
+	action->from = (uint8_t)way;
+	action->to = (uint8_t)thread;
+	if (used) {
+		action = place(p, ACTION_hash, thread, (struct effect){0, LEGACY, used, used});
+		if (action)
+			action->to = action->from = (uint8_t)thread;
+	}
+	p->closing = true;
 	action = append(p, ACTION_flood_open, (thread + 1) % threads, 0, LEGACY);
-	if (action)
-		action->item = (uint8_t)p->words++;
+	p->closing = false;
+	if (!action)
+		return;
+	action->item = (uint8_t)p->words++;
+	action->from = (uint8_t)way;
 }
 
 static void plan_nothing(struct planner *p)

@@ -12,6 +12,8 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import slip  # noqa: E402
 
 CHUNK = 250  # programs of one process
+# After how many operations in a row the default stream is rewritten (SLIPSTREAM_LEGACY_AFTER), by chunk. Mostly at once: programs are short.
+AFTER = (0, 0, 0, 0, 0, 0, 1, 3)
 REWRITE = 17
 HANGS, ENDS = "hangs", "ends with"
 LIMIT_S = 10
@@ -22,21 +24,42 @@ class Broken(Exception):
     pass
 
 
-def environment(options, fixed, folder):
+def idle(options, found):
+    """Why the run says nothing: the rewrites were off, or the default stream was hardly rewritten."""
+    off = [reason for reason in found.reasons if reason.startswith("off") or ": off" in reason]
+    if "streams" in options.fix.split(",") and found.counts["legacy redirected"] < found.programs:
+        off.append(f"{found.counts['legacy redirected']} operations went to a substitute")
+    return off
+
+
+def after_of(seed):
+    return AFTER[seed // CHUNK % len(AFTER)]
+
+
+def environment(options, fixed, folder, after=0):
     """No other variable of these says anything to the programs."""
     found = {name: value for name, value in os.environ.items() if not name.startswith(("SLIPSTREAM_", "SIMCUDA_", "CUDA_"))}
     found.update(LD_LIBRARY_PATH=options.simcuda, SIMCUDA_TIME="virtual", SIMCUDA_SEED="1", SIMCUDA_COSTS="none")
     if fixed:
         # The smallest copies are staged, too: programs of large ones would be slow.
-        found.update(LD_PRELOAD=options.shim, SLIPSTREAM_MODE="fix", SLIPSTREAM_FIX=options.fix, SLIPSTREAM_OUT=folder, SLIPSTREAM_STAGE_FROM="256")
+        found.update(LD_PRELOAD=options.shim, SLIPSTREAM_MODE="fix", SLIPSTREAM_FIX=options.fix, SLIPSTREAM_OUT=folder, SLIPSTREAM_STAGE_FROM="256",
+                     SLIPSTREAM_LEGACY_AFTER=str(after))
     return found
 
 
-def run_once(options, arguments, fixed, limit=LIMIT_S):
+def figures(name, body):
+    """What a rewrite did: of its record what says most."""
+    hits, staged, redirected, native, barriers, elided, turns = (struct.unpack_from("<Q", body, at)[0] for at in (16, 128, 168, 176, 184, 192, 200))
+    if name == "streams":
+        return {"legacy redirected": redirected, "legacy native": native, "legacy barriers": barriers, "legacy elided": elided, "legacy turns": turns}
+    return {"staged copies": staged + struct.unpack_from("<Q", body, 144)[0]} if name == "staging" else {f"{name} blocks used again": hits}
+
+
+def run_once(options, arguments, fixed, limit=LIMIT_S, after=0):
     """What each program printed, by number; the number of the one that hung or ended the process, with what it did; reasons and counts."""
     with tempfile.TemporaryDirectory() as folder:
-        done = subprocess.run([options.property, "--limit", str(limit), *arguments], env=environment(options, fixed, folder), capture_output=True,
-                              text=True, check=False)
+        done = subprocess.run([options.property, "--limit", str(limit), *arguments], env=environment(options, fixed, folder, after),
+                              capture_output=True, text=True, check=False)
         told = dict(line.split(" ", 1) for line in done.stdout.splitlines() if line.count(" ") == 1)
         told = {int(number): text for number, text in told.items()}
         reasons, counts = collections.Counter(), collections.Counter()
@@ -46,7 +69,7 @@ def run_once(options, arguments, fixed, limit=LIMIT_S):
                     reasons[text] += count
             for kind, body in slip.records(process.path):
                 if kind == REWRITE:
-                    counts[process.strings.get(struct.unpack_from("<I", body, 8)[0])] += struct.unpack_from("<Q", body, 16)[0]
+                    counts.update(figures(process.strings.get(struct.unpack_from("<I", body, 8)[0]), body))
     end = None
     if done.returncode:
         end = HANGS if done.returncode == 3 else f"{ENDS} {done.returncode}: {done.stderr.strip()[-300:]}"
@@ -59,7 +82,7 @@ def run_range(options, first, count, fixed, schedule=0):
     at = first
     while at < first + count:
         some, end, more_reasons, more_counts = run_once(
-            options, ["--seeds", f"{at}:{first + count}", "--schedule", str(schedule)], fixed)
+            options, ["--seeds", f"{at}:{first + count}", "--schedule", str(schedule)], fixed, after=after_of(first))
         told.update(some)
         reasons.update(more_reasons)
         counts.update(more_counts)
@@ -71,14 +94,14 @@ def run_range(options, first, count, fixed, schedule=0):
     return told, reasons, counts
 
 
-def run_texts(options, texts, fixed, limit=2):
+def run_texts(options, texts, fixed, after=0, limit=2):
     """Programs as texts; what each printed."""
     told = []
     while len(told) < len(texts):
         with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
             file.write("".join(texts[len(told):]))
             file.flush()
-            some, end, _, _ = run_once(options, ["--programs", file.name], fixed, limit)
+            some, end, _, _ = run_once(options, ["--programs", file.name], fixed, limit, after)
         told += [some[i] for i in range(len(some))]
         if not end:
             break
@@ -115,7 +138,8 @@ def compare_range(options, first, count, raw_too=False):
 def compare(options, first, count, stop=lambda found: False, raw_too=False):
     """Chunks beside each other on all processors; `stop` says when enough was found."""
     found = Compared()
-    chunks = [(at, min(CHUNK, first + count - at)) for at in range(first, first + count, CHUNK)]
+    edges = [first, *range((first // CHUNK + 1) * CHUNK, first + count, CHUNK), first + count]
+    chunks = [(begin, end - begin) for begin, end in zip(edges, edges[1:])]
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         pending = collections.deque()
         while chunks or pending:
@@ -158,13 +182,13 @@ def text_of(options, seed):
                           text=True, check=True).stdout
 
 
-def first_that_differs(options, programs):
+def first_that_differs(options, programs, after):
     """Of candidates the first that differs with any of some schedules, with that schedule; or None."""
     tries = [(program, program.head["schedule"] + more) for program in programs for more in range(SCHEDULES)]
     if not tries:
         return None
     texts = [program.text(schedule) for program, schedule in tries]
-    for (program, schedule), raw, fixed in zip(tries, run_texts(options, texts, False), run_texts(options, texts, True)):
+    for (program, schedule), raw, fixed in zip(tries, run_texts(options, texts, False), run_texts(options, texts, True, after)):
         if raw != fixed and raw != HANGS and " " not in raw:
             return program.changed(schedule=schedule)
     return None
@@ -186,9 +210,9 @@ def smaller_heads(program):
             yield program.changed(flags=head["flags"] & ~bit)
 
 
-def shrink(options, text):
+def shrink(options, text, after=0):
     """The smallest program that still differs, found by leaving things out; None if it does not differ with any schedule tried."""
-    program = first_that_differs(options, [Program(text)])
+    program = first_that_differs(options, [Program(text)], after)
     if not program:
         return None
     again = True
@@ -197,25 +221,26 @@ def shrink(options, text):
         size = max(1, len(program.operations) // 2)
         while size:
             found = first_that_differs(
-                options, [program.without(at, at + size) for at in range(0, len(program.operations), size)] if len(program.operations) > 1 else [])
+                options, [program.without(at, at + size) for at in range(0, len(program.operations), size)] if len(program.operations) > 1 else [],
+                after)
             if found:
                 program, again = found, True
                 size = min(size, max(1, len(program.operations) // 2))
             else:
                 size //= 2
-        found = first_that_differs(options, list(smaller_heads(program)))
+        found = first_that_differs(options, list(smaller_heads(program)), after)
         if found:
             program, again = found, True
     return program.text()
 
 
-def explain(options, text):
+def explain(options, text, after=0):
     """The actions of a program, and the lines in which the two runs differ."""
-    with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as file, tempfile.TemporaryDirectory() as folder:
         file.write(text)
         file.flush()
         runs = [subprocess.run([options.property, "--programs", file.name, "--verbose", "--limit", "2"],
-                               env=environment(options, fixed, tempfile.gettempdir()), capture_output=True, text=True, check=False).stdout.splitlines()
+                               env=environment(options, fixed, folder, after), capture_output=True, text=True, check=False).stdout.splitlines()
                 for fixed in (False, True)]
     plan = [line for line in runs[0] if " thread " in line]
     differ = [f"\traw {pair[0].strip()}\n\tfixed {pair[1].strip()}" for pair in zip(*runs) if pair[0] != pair[1]]

@@ -53,9 +53,9 @@ struct world {
 	struct host_work host[ACTIONS];
 	struct log log[THREADS];
 	CUcontext current[THREADS];
-	pthread_mutex_t mutex; /* the program's: `add`, and some host functions */
-	unsigned int flooded;  /* launches so far; atomic, any thread */
-	bool flood_over;       /* the same */
+	pthread_mutex_t mutex;  /* the program's: `add`, and some host functions */
+	unsigned int flooded;   /* launches so far; atomic, any thread */
+	bool armed, flood_over; /* the same */
 	pthread_mutex_t turn_lock;
 	pthread_cond_t turned;
 	unsigned int

@@ -62,9 +62,9 @@ def run_seeds(options):
           f"{1000 * took * options.jobs / max(1, found.programs):.2f} ms a program and processor (both runs)")
     for name, count in sorted(found.counts.items()):
         print(f"  {name}: {count}")
-    off = [reason for reason in found.reasons if reason.startswith("off")]
+    off = programs.idle(options, found)
     for reason in off:
-        print(f"nothing was tested behind that: {reason}", file=sys.stderr)
+        print(f"nothing was tested: {reason}", file=sys.stderr)
     for number, (seed, text) in enumerate(sorted(found.differ.items())):
         print(f"seed {seed}: {text}", file=sys.stderr)
         if number < options.shrink:
