@@ -201,9 +201,9 @@ def _(place):
              "return result_;"]
     # In mode fix a rewrite is asked before the driver; a getter's goes without struct call.
     rewrite = [*steps[:7], "if (!entry_unlikely(rewrite_active()) || !rewrite_", *steps[7:]]
-    # Where the driver found no memory, rewrites are asked for some, and the call is made once more.
-    again = ["result_ == CUDA_ERROR_OUT_OF_MEMORY) && rewrite_active()) {", "entry_rooms_enter();", "again_ = rewrite_make_room(&call);",
-             "entry_rooms_leave();", "if (again_)", "result_ = real_("]
+    # Where the driver found no memory, rewrites are asked for some, and the call is made again.
+    again = ["while (entry_unlikely(result_ == CUDA_ERROR_OUT_OF_MEMORY) && rewrite_active()) {", "entry_rooms_enter();",
+             "again_ = rewrite_make_room(&call, &room_);", "entry_rooms_leave();", "if (!again_)", "break;", "result_ = real_("]
     getter = [*steps[:3], "if (entry_unlikely(rewrite_active()) && rooms_) {", "entry_rooms_enter();", "done_ = rewrite_",
               "entry_rooms_leave();", "if (done_)", "return result_;", "return real_("]
     # A launch looks for the short way first (shim/state/launch.h); what has to be timed or said is in a function of its own.
