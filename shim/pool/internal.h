@@ -14,6 +14,7 @@
 
 #include "emit/arena.h"
 #include "emit/lock.h"
+#include "emit/record.h"
 #include "emit/table.h"
 #include "pool/magazine.h"
 #include "pool/pool.h"
@@ -52,9 +53,21 @@ extern struct pool_block *pool_batches[POOL_BATCHES];
 extern struct pool_bytes pool_sums[POOL_KINDS];
 extern uint32_t pool_round; /* of pool_old() */
 
+extern uint64_t pool_blocks[POOL_KINDS]; /* of `held` */
+extern struct record_held *pool_shown;   /* for who looks at a process that hangs */
+
 #define POOL_ADD(kind, figure, bytes)                                                              \
 	__atomic_store_n(&pool_sums[kind].figure, pool_sums[kind].figure + (bytes),                \
 			 __ATOMIC_RELAXED)
+
+/* So many bytes and blocks are held more, or less. */
+static inline void pool_held_add(enum pool_kind kind, uint64_t bytes, uint64_t blocks)
+{
+	POOL_ADD(kind, held, bytes);
+	pool_blocks[kind] += blocks;
+	__atomic_store_n(&pool_shown->kind[kind].bytes, pool_sums[kind].held, __ATOMIC_RELAXED);
+	__atomic_store_n(&pool_shown->kind[kind].blocks, pool_blocks[kind], __ATOMIC_RELAXED);
+}
 
 static inline struct pool_block **pool_bucket(uint64_t address)
 {

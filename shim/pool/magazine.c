@@ -238,8 +238,7 @@ static void give_one(struct pool_magazine *magazine, struct slot *slot, uint32_t
 	magazine->held -= block->size;
 	TELL(magazine, held_bytes, -block->size);
 	reserve(magazine, -block->size);
-	POOL_ADD(POOL_PINNED, held, block->size);
-	POOL_ADD(POOL_PINNED, blocks, 1);
+	pool_held_add(POOL_PINNED, block->size, 1);
 	pool_set_state(block, POOL_READY);
 	pool_ready(block);
 }

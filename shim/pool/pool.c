@@ -16,6 +16,11 @@ struct pool_depot *pool_depots[POOL_DEPOTS];
 struct pool_block *pool_batches[POOL_BATCHES];
 static struct pool_block *spare;
 static uint64_t buffer_ids;
+/* Blocks, as the record file has them too, which others can write. */
+static uint64_t parked[POOL_KINDS];
+uint64_t pool_blocks[POOL_KINDS];
+static struct record_held nowhere;
+struct record_held *pool_shown = &nowhere;
 uint32_t pool_round;
 
 void pool_start(enum pool_kind kind, uint64_t limit)
@@ -137,18 +142,29 @@ void pool_spare(struct pool_block *list)
 	lock_give(&pool_lock);
 }
 
-static void parked_less(struct pool_block *block)
+_Static_assert(HELD_PINNED == (int)POOL_PINNED && HELD_DEVICE == (int)POOL_DEVICE &&
+		       HELD_ARRAY == (int)POOL_ARRAY && HELD_KINDS == (int)POOL_KINDS,
+	       "kinds");
+
+void pool_show(struct record_held *record)
 {
-	block->depot->parked--;
-	POOL_ADD(pool_kind(block->flags), parked, -UINT64_C(1));
+	pool_shown = record;
+}
+
+static void parked_add(const struct pool_block *block, enum pool_kind kind, uint32_t count)
+{
+	block->depot->parked += count;
+	parked[kind] += count;
+	__atomic_store_n(&pool_shown->kind[kind].parked, parked[kind], __ATOMIC_RELAXED);
 }
 
 void pool_held_less(struct pool_block *block, enum pool_state next)
 {
-	POOL_ADD(pool_kind(block->flags), held, -block->size);
-	POOL_ADD(pool_kind(block->flags), blocks, -UINT64_C(1));
+	enum pool_kind kind = pool_kind(block->flags);
+
+	pool_held_add(kind, -block->size, -UINT64_C(1));
 	if (pool_state_of(block) == POOL_PARKED)
-		parked_less(block);
+		parked_add(block, kind, -1U);
 	pool_set_state(block, next);
 }
 
@@ -367,30 +383,30 @@ static bool make_room(const struct pool_block *block)
 bool pool_park(uint64_t address, uint64_t context, bool ready)
 {
 	struct pool_block *block;
-	bool parked = false;
+	bool is_parked = false;
+	enum pool_kind kind;
 
 	if (!lock_take(&pool_lock))
 		return false;
 	block = find(address);
 	if (block && block->context == context && make_room(block) &&
 	    pool_turn(block, POOL_LIVE, ready ? POOL_READY : POOL_PARKED)) {
+		kind = pool_kind(block->flags);
 		__atomic_store_n(&block->listed, 0, __ATOMIC_RELAXED);
 		if (ready) {
 			pool_ready(block);
 		} else {
-			block->depot->parked++;
-			POOL_ADD(pool_kind(block->flags), parked, 1);
+			parked_add(block, kind, 1);
 			block->next = pool_batches[0];
 			pool_batches[0] = block;
 		}
-		POOL_ADD(pool_kind(block->flags), live, -block->size);
-		POOL_ADD(pool_kind(block->flags), held, block->size);
-		POOL_ADD(pool_kind(block->flags), blocks, 1);
-		pool_peak(pool_kind(block->flags));
-		parked = true;
+		POOL_ADD(kind, live, -block->size);
+		pool_held_add(kind, block->size, 1);
+		pool_peak(kind);
+		is_parked = true;
 	}
 	lock_give(&pool_lock);
-	return parked;
+	return is_parked;
 }
 
 bool pool_remove(uint64_t address, struct pool_block *ret_block)
@@ -437,7 +453,7 @@ void pool_release(unsigned int batch)
 		return;
 	for (block = pool_batches[batch]; block; block = next) {
 		next = block->next;
-		parked_less(block);
+		parked_add(block, pool_kind(block->flags), -1U);
 		pool_set_state(block, POOL_READY);
 		pool_ready(block);
 	}
@@ -454,6 +470,4 @@ void pool_bytes(enum pool_kind kind, struct pool_bytes *ret_bytes)
 	ret_bytes->peak = __atomic_load_n(&of->peak, __ATOMIC_RELAXED);
 	ret_bytes->live = __atomic_load_n(&of->live, __ATOMIC_RELAXED);
 	ret_bytes->limit = __atomic_load_n(&of->limit, __ATOMIC_RELAXED);
-	ret_bytes->blocks = __atomic_load_n(&of->blocks, __ATOMIC_RELAXED);
-	ret_bytes->parked = __atomic_load_n(&of->parked, __ATOMIC_RELAXED);
 }

@@ -75,6 +75,10 @@ struct pool_block {
 	struct pool_depot *depot;
 };
 
+/* Where it stands for others what is held (record.h), from the next change on. Before any other. */
+struct record_held;
+void pool_show(struct record_held *record);
+
 /* `limit`: bytes held at most. Once for each kind that is to hold anything, before any other. */
 void pool_start(enum pool_kind kind, uint64_t limit);
 /*
@@ -143,8 +147,6 @@ struct pool_block *pool_old(enum pool_kind kind, uint64_t context, uint32_t roun
 /* `held` and `live` are without what magazines did, which their records tell. The peak counts what they had room for. */
 struct pool_bytes {
 	uint64_t held, reserved, peak, live, limit;
-	/* Blocks: of `held`; of these, not proven yet. */
-	uint64_t blocks, parked;
 };
 /* Each figure as it was at some moment of the call. */
 void pool_bytes(enum pool_kind kind, struct pool_bytes *ret_bytes);

@@ -33,8 +33,8 @@ static void start_held(void)
 	if (!record)
 		return;
 	emit_publish(record, RECORD_HELD);
-	/* Release: as above. */
-	__atomic_store_n(&counts_held, record, __ATOMIC_RELEASE);
+	pool_show(record);
+	counts_held = record;
 }
 
 void counts_start(void)
@@ -57,24 +57,12 @@ struct record_rewrite *counts_legacy(void)
 	return record;
 }
 
-_Static_assert(HELD_PINNED == (int)POOL_PINNED && HELD_DEVICE == (int)POOL_DEVICE &&
-		       HELD_ARRAY == (int)POOL_ARRAY && HELD_KINDS == (int)POOL_KINDS,
-	       "kinds");
-
-static void tell_held(enum pool_kind kind, const struct pool_bytes *bytes)
-{
-	__atomic_store_n(&counts_held->kind[kind].blocks, bytes->blocks, __ATOMIC_RELAXED);
-	__atomic_store_n(&counts_held->kind[kind].bytes, bytes->held, __ATOMIC_RELAXED);
-	__atomic_store_n(&counts_held->kind[kind].parked, bytes->parked, __ATOMIC_RELAXED);
-}
-
 static void tell_bytes(struct record_rewrite *record, enum pool_kind first, enum pool_kind last)
 {
 	struct pool_bytes sum = {0}, bytes;
 
 	for (enum pool_kind kind = first; kind <= last; kind++) {
 		pool_bytes(kind, &bytes);
-		tell_held(kind, &bytes);
 		sum.held += bytes.held;
 		sum.peak += bytes.peak; /* at most */
 		sum.live += bytes.live;

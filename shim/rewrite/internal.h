@@ -60,7 +60,7 @@ extern struct record_rewrite *counts, *counts_frees,
 	__atomic_fetch_add(&counts_frees->field, number, __ATOMIC_RELAXED)
 #define COUNT_STAGING(field, number)                                                               \
 	__atomic_fetch_add(&counts_staging->field, number, __ATOMIC_RELAXED)
-/* What is held now, and what for, for `slipstream dump`; settle.c writes the batches. */
+/* What is held now: the pool writes the sums, settle.c the batches. Written before any hook runs. */
 extern struct record_held *counts_held;
 /* Bytes held, their peak, live ones, from the pool. */
 void counts_bytes(void);
