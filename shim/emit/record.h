@@ -459,8 +459,9 @@ enum record_gate_state {
 	GATE_NONE = 0, /* no copy */
 	GATE_WAITS =
 		1, /* to come: the copy waits until the program's stream is idle, or pieces are filled before */
-	GATE_PLACED = 2,  /* the gate stands in the program's stream, closed */
-	GATE_ARRIVED = 3, /* and the stream has come to it */
+	GATE_PLACED = 2,   /* the gate stands in the program's stream, closed */
+	GATE_ARRIVED = 3,  /* and the stream has come to it */
+	GATE_GIVEN_UP = 4, /* the driver is to copy, once what was submitted has ended */
 };
 
 /* A staged copy of more than one piece: one record for each internal stream, whose copies take turns. */

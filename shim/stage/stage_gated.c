@@ -327,6 +327,7 @@ static bool give_up(struct gated *gated)
 {
 	CUresult result = CUDA_SUCCESS;
 
+	SHOW(gated->ring, state, GATE_GIVEN_UP);
 	stage_job_fail(gated->job);
 	stage_job_leave(gated->job, gated->slot);
 	if (!gated->placed)
