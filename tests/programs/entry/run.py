@@ -413,8 +413,8 @@ def _(place):
 
 @test("entry-mode-fix-with-an-unknown-rewrite-says-so")
 def _(place):
-    _, stderr = place.run(place.program("calls"), "dlsym", environment={"SLIPSTREAM_MODE": "fix", "SLIPSTREAM_FIX": "streams"})
-    equal(stderr, "slipstream: SLIPSTREAM_FIX: bad value 'streams'\n", "stderr")
+    _, stderr = place.run(place.program("calls"), "dlsym", environment={"SLIPSTREAM_MODE": "fix", "SLIPSTREAM_FIX": "stream"})
+    equal(stderr, "slipstream: SLIPSTREAM_FIX: bad value 'stream'\n", "stderr")
     counts(place.process(), cuCtxGetCurrent=1000)
 
 
