@@ -16,8 +16,8 @@
  * device. Each side has a context of its own, made, used and waited for by that side only, with its own legacy stream, blocking streams, module. The
  * driver orders legacy and blocking streams within a context, and the shim keeps its turns, substitute and barriers by context, so a raw launch is
  * past the shim without being past any order that the shim keeps: it is in a context that the shim never sees. Who has its turn makes its
- * context current, untimed, and waits for all that it put there before the other begins, so that no queue is longer for the other's work. A wrapped call finds the wrapped
- * context current always.
+ * context current, untimed, and waits for all that it put there before the other begins, so that no queue is longer for the other's work. A wrapped call
+ * finds the wrapped context current always.
  *
  * One thread.
  */

@@ -20,11 +20,11 @@ dirty   us of one launch on the legacy stream and the next launch of each of N b
         rows    64 launches on the legacy stream, and the next of each
         "over control": the difference less that of control, which is of other processes; where it is small beside the difference, it says little.
 
-`--check` holds default against the limits; eager is there to see the barriers. --instructions: by callgrind, on the simulated driver, instructions in the shim of what a cell counts: a first look without a GPU.
+`--check` holds default against the limits; eager is there to see the barriers.
+--instructions: by callgrind, on the simulated driver, instructions in the shim of what a cell counts: a first look without a GPU.
 """
 import argparse
 import collections
-import json
 import os
 import statistics
 import sys

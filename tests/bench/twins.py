@@ -5,15 +5,16 @@
     twins.py --build BUILD [--driver FOLDER] [--programs NAME,...] [--rounds N] [--frames N] [--seed N] [--rewrites WORDS] [--json FILE] [--check] [--quick]
 
 In each round every form runs once, in random order: naive raw, in mode observe, and in mode fix with all rewrites and each relaxation; ordered, unwaited
-and free without the shim. A figure is the median of the rounds, a ratio the median of the rounds' ratios, with the least and the greatest. The bytes that each leaves are the same, or it fails.
+and free without the shim. A figure is the median of the rounds, a ratio the median of the rounds' ratios, with the least and the greatest.
+Fails if a form leaves other bytes.
 
     strict       strict-free: a free waits as the driver's does
     fix          relax=free, the default: what the limit is for
     order        strict-free,order
     relaxed      free,order
 
-Against `ordered` is judged what keeps every documented wait (strict, fix); against `unwaited` what leaves out the wait of copies (order, relaxed). "recovered" is the part of what lies
-between naive raw and free. Below stand the calls that the fixed program waited in, by rule, us a frame (of its report; the first frames included): what is left.
+Against `ordered` is judged what keeps every documented wait (strict, fix); against `unwaited` what leaves out the wait of copies (order, relaxed).
+"recovered" is the part of what lies between naive raw and free. Below stand the calls that the fixed program waited in, by rule, us a frame (of its report; the first frames included): what is left.
 `--check`: fix takes more than 1.05 times as long as ordered (the least of the rounds, too).
 """
 import argparse
@@ -128,7 +129,8 @@ def judge(options, program, rounds):
             "rewrites": {one["name"]: {key: value for key, value in one.items() if isinstance(value, int) and value} for one in report["rewrites"]},
             "notes": {note["text"]: note["count"] for note in report["coverage"]["notes"] if note["code"] == "rewrite"},
         }
-        print(f"  {setting} ({relax}): {show('times ' + twin, ratio)}; recovered " + (f"{100 * recovered:.0f} %" if recovered is not None else "none: raw is not slower than free"))
+        share = f"{100 * recovered:.0f} %" if recovered is not None else "none: raw is not slower than free"
+        print(f"  {setting} ({relax}): {show('times ' + twin, ratio)}; recovered {share}")
         name, what = DONE[program]
         if setting == "fix" and not figures["settings"][setting]["rewrites"].get(name, {}).get(what):
             sys.exit(f"twins {program}: {name}: {what} is 0")

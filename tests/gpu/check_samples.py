@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""samples.py's judgement, on the simulated driver: a program with the same output passes in every setting and its rewrites are told, whatever its times; one that shows the
-shim fails, and so does one without a record; one that is never the same, or was not built, is skipped.
+"""samples.py's judgement, on the simulated driver: a program with the same output passes in every setting and its rewrites are told, whatever its times; one that
+shows the shim fails, and so does one without a record; one that is never the same, or was not built, is skipped.
 
     check_samples.py BUILD
 """
