@@ -25,12 +25,29 @@
 
 enum { EMPTY, MAKING, FREE, TAKEN, PENDING, CUT, DEAD };
 
+#define WORDS(count) (((count) + 63) / 64)
+#define SMALL_COUNT  (SMALL_MAX * SMALL_EACH)
+
 static struct chunk large[CHUNKS_MAX];
 /* SMALL_EACH in a row lie in one large one. */
-static struct chunk small[SMALL_MAX * SMALL_EACH];
+static struct chunk small[SMALL_COUNT];
+static uint64_t large_free[WORDS(CHUNKS_MAX)], large_pending[WORDS(CHUNKS_MAX)];
+static uint64_t small_free[WORDS(SMALL_COUNT)], small_pending[WORDS(SMALL_COUNT)];
+
+/*
+ * Chunks of a kind. A bit for each that is FREE, and for each that is PENDING, so that nobody walks through all of them: what a walk costs is
+ * cache lines. States decide, bits say where to look: one may be there for a moment longer than its state, but never be missing. So who owns
+ * a chunk sets its bit before it lets go of it, and clears it once it has taken it.
+ */
+static struct set {
+	struct chunk *chunks;
+	uint64_t *free, *pending;
+	uint32_t words; /* of bits that may be set; only rises */
+	uint32_t next;  /* where to look first; a hint */
+} set_large = {large, large_free, large_pending, WORDS(CHUNKS_MAX), 0},
+  set_small = {small, small_free, small_pending, 0, 0};
+
 static uint64_t earned, registered;
-/* Where to look first; a hint. */
-static uint32_t next_large, next_small;
 
 void chunks_earn(uint64_t bytes)
 {
@@ -53,6 +70,39 @@ static bool from_to(struct chunk *chunk, uint32_t from, uint32_t to)
 static void to(struct chunk *chunk, uint32_t state)
 {
 	__atomic_store_n(&chunk->state, state, __ATOMIC_RELEASE);
+}
+
+static struct set *set_of(const struct chunk *chunk)
+{
+	/* Addresses: of different arrays no order is promised. */
+	return (uintptr_t)chunk - (uintptr_t)small < sizeof(small) ? &set_small : &set_large;
+}
+
+static void mark(uint64_t *bits, size_t number)
+{
+	__atomic_fetch_or(&bits[number / 64], UINT64_C(1) << number % 64, __ATOMIC_RELAXED);
+}
+
+static void unmark(uint64_t *bits, size_t number)
+{
+	__atomic_fetch_and(&bits[number / 64], ~(UINT64_C(1) << number % 64), __ATOMIC_RELAXED);
+}
+
+/* The owner lets go of it. */
+static void to_free(struct chunk *chunk)
+{
+	struct set *set = set_of(chunk);
+
+	mark(set->free, (size_t)(chunk - set->chunks));
+	to(chunk, FREE);
+}
+
+static void to_pending(struct chunk *chunk)
+{
+	struct set *set = set_of(chunk);
+
+	mark(set->pending, (size_t)(chunk - set->chunks));
+	to(chunk, PENDING);
 }
 
 static bool take_free(struct chunk *chunk, uint64_t context)
@@ -86,26 +136,56 @@ static bool take_done(struct chunk *chunk, uint64_t context, unsigned int *left)
 		to(chunk, TAKEN);
 		return true;
 	}
-	to(chunk, result == CUDA_ERROR_NOT_READY ? PENDING : DEAD);
+	if (result == CUDA_ERROR_NOT_READY) {
+		to(chunk, PENDING);
+	} else {
+		unmark(set_of(chunk)->pending, (size_t)(chunk - set_of(chunk)->chunks));
+		to(chunk, DEAD);
+	}
 	return false;
 }
 
-static struct chunk *find(struct chunk *chunks, uint32_t count, uint32_t *next, uint64_t context)
+/* The bits of word number `i` of a walk that begins and ends within the word of `first`. */
+static uint64_t bits_at(const uint64_t *bits, uint32_t words, uint32_t first, uint32_t i)
 {
-	uint32_t first = __atomic_load_n(next, __ATOMIC_RELAXED), i;
-	unsigned int left = ASK_MOST;
+	uint64_t behind = ~UINT64_C(0) << first % 64;
+	uint64_t found = __atomic_load_n(&bits[(first / 64 + i) % words], __ATOMIC_RELAXED);
 
-	for (i = 0; i < count; i++)
-		if (take_free(&chunks[(first + i) % count], context))
-			goto found;
-	/* In the order of their use, so that the oldest is asked first. */
-	for (i = 0; i < count && left; i++)
-		if (take_done(&chunks[(first + i) % count], context, &left))
-			goto found;
+	if (!i)
+		return found & behind;
+	return i == words ? found & ~behind : found;
+}
+
+static struct chunk *take_from(struct set *set, uint64_t *bits, uint64_t context)
+{
+	uint32_t first = __atomic_load_n(&set->next, __ATOMIC_RELAXED), i, number;
+	/* Acquire: pairs with more_words(). */
+	uint32_t words = __atomic_load_n(&set->words, __ATOMIC_ACQUIRE);
+	unsigned int left = ASK_MOST;
+	struct chunk *chunk;
+	uint64_t found;
+
+	for (i = 0; words && i <= words && left; i++) {
+		for (found = bits_at(bits, words, first, i); found; found &= found - 1) {
+			number = (first / 64 + i) % words * 64 + (uint32_t)__builtin_ctzll(found);
+			chunk = &set->chunks[number];
+			if (bits == set->free ? !take_free(chunk, context)
+					      : !take_done(chunk, context, &left))
+				continue;
+			unmark(bits, number);
+			/* One behind it: so the oldest pending one comes first. */
+			__atomic_store_n(&set->next, (number + 1) % (words * 64), __ATOMIC_RELAXED);
+			return chunk;
+		}
+	}
 	return NULL;
-found:
-	__atomic_store_n(next, (first + i + 1) % count, __ATOMIC_RELAXED);
-	return &chunks[(first + i) % count];
+}
+
+static struct chunk *find(struct set *set, uint64_t context)
+{
+	struct chunk *chunk = take_from(set, set->free, context);
+
+	return chunk ? chunk : take_from(set, set->pending, context);
 }
 
 void *chunk_map(size_t bytes)
@@ -212,6 +292,17 @@ static bool is_empty(const struct chunk *pieces)
 	return true;
 }
 
+static void more_words(uint32_t words)
+{
+	uint32_t before = __atomic_load_n(&set_small.words, __ATOMIC_RELAXED);
+
+	/* Release: pairs with take_from(). */
+	while (before < words &&
+	       !__atomic_compare_exchange_n(&set_small.words, &before, words, true,
+					    __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+		;
+}
+
 /* Cuts a large one; returns its first piece, taken. */
 static struct chunk *cut(uint64_t context)
 {
@@ -227,7 +318,7 @@ static struct chunk *cut(uint64_t context)
 	if (group == SMALL_MAX)
 		return NULL;
 	piece = &small[group * SMALL_EACH];
-	whole = find(large, CHUNKS_MAX, &next_large, context);
+	whole = find(&set_large, context);
 	if (!whole)
 		whole = grow(context);
 	if (!whole) {
@@ -238,8 +329,12 @@ static struct chunk *cut(uint64_t context)
 		piece[i].memory = (char *)whole->memory + i * CHUNK_SMALL_BYTES;
 		__atomic_store_n(&piece[i].context, context, __ATOMIC_RELAXED);
 		piece[i].event = NULL;
-		to(&piece[i], i ? FREE : TAKEN);
+		if (i)
+			to_free(&piece[i]);
+		else
+			to(piece, TAKEN);
 	}
+	more_words(WORDS((group + 1) * SMALL_EACH));
 	to(whole, CUT);
 	return piece;
 }
@@ -249,16 +344,16 @@ struct chunk *chunk_take(uint64_t context, enum chunk_kind kind)
 	struct chunk *chunk;
 
 	if (kind == CHUNK_SMALL) {
-		chunk = find(small, SMALL_MAX * SMALL_EACH, &next_small, context);
+		chunk = find(&set_small, context);
 		return chunk ? chunk : cut(context);
 	}
-	chunk = find(large, CHUNKS_MAX, &next_large, context);
+	chunk = find(&set_large, context);
 	return chunk ? chunk : grow(context);
 }
 
 void chunk_give(struct chunk *chunk)
 {
-	to(chunk, FREE);
+	to_free(chunk);
 }
 
 void chunk_lose(struct chunk *chunk)
@@ -282,7 +377,7 @@ bool chunk_give_behind(struct chunk *chunk, CUstream stream)
 {
 	if ((chunk->event || driver.cuEventCreate(&chunk->event, event_flags()) == CUDA_SUCCESS) &&
 	    driver.cuEventRecord(chunk->event, stream) == CUDA_SUCCESS) {
-		to(chunk, PENDING);
+		to_pending(chunk);
 		return true;
 	}
 	chunk_lose(chunk);
@@ -318,7 +413,7 @@ void chunks_wait(void)
 
 	for (i = 0; i < CHUNKS_MAX; i++)
 		wait_for(&large[i]);
-	for (i = 0; i < SMALL_MAX * SMALL_EACH; i++)
+	for (i = 0; i < SMALL_COUNT; i++)
 		wait_for(&small[i]);
 }
 
@@ -331,6 +426,7 @@ uint64_t chunks_bytes(void)
 static bool drop(struct chunk *chunk, bool (*lives)(uint64_t context))
 {
 	static const uint32_t idle[] = {FREE, PENDING, CUT, DEAD};
+	struct set *set = set_of(chunk);
 	uint32_t i;
 
 	for (i = 0; i < sizeof(idle) / sizeof(*idle); i++) {
@@ -339,6 +435,8 @@ static bool drop(struct chunk *chunk, bool (*lives)(uint64_t context))
 			continue;
 		__atomic_store_n(&chunk->context, 0, __ATOMIC_RELAXED);
 		chunk->event = NULL;
+		unmark(set->free, (size_t)(chunk - set->chunks));
+		unmark(set->pending, (size_t)(chunk - set->chunks));
 		to(chunk, EMPTY);
 		return true;
 	}
@@ -350,7 +448,7 @@ void chunks_drop(bool (*lives)(uint64_t context))
 	uint32_t i;
 
 	/* The pieces first: a whole that is empty may be cut anew at once. */
-	for (i = 0; i < SMALL_MAX * SMALL_EACH; i++)
+	for (i = 0; i < SMALL_COUNT; i++)
 		drop(&small[i], lives);
 	for (i = 0; i < CHUNKS_MAX; i++)
 		if (drop(&large[i], lives))

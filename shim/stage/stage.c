@@ -13,6 +13,7 @@
 #include "driver/driver.h"
 #include "emit/emit.h"
 #include "stage/chunks.h"
+#include "stage/copy_bytes.h"
 #include "stage/copy_threads.h"
 #include "stage/stage_gated.h"
 #include "stage/stage_tuning.h"
@@ -82,6 +83,45 @@ static bool is_streamed(const struct stage_copy *copy, size_t bytes)
 		       : stage_tuning.empty_streamed && bytes >= stage_tuning.empty_streamed_least;
 }
 
+static const char *const untouchable = "memory that only the driver may touch";
+static const char *const not_submitted = "a staged copy could not be submitted";
+static const char *const no_chunk = "no chunk for a staged copy";
+
+/* ---- a few bytes in a row, to the device: nothing to cut, nobody to help ---- */
+
+static bool is_few(const struct stage_copy *copy)
+{
+	return copy->to_device && copy->height == 1 && copy->depth == 1 &&
+	       copy->width <= CHUNK_SMALL_BYTES && copy->width && copy->host && copy->device;
+}
+
+static bool copy_few(const struct stage_copy *copy)
+{
+	uintptr_t first = (uintptr_t)copy->host;
+	struct chunk *chunk;
+	CUresult result;
+
+	if (!stage_memory_is_readable(first, first + copy->width)) {
+		stage_says(untouchable);
+		return false;
+	}
+	chunk = chunk_take(copy->context, CHUNK_SMALL);
+	if (!chunk) {
+		stage_says(no_chunk);
+		return false;
+	}
+	if (is_streamed(copy, copy->width))
+		copy_bytes_streamed(chunk->memory, copy->host, copy->width);
+	else
+		copy_bytes_cached(chunk->memory, copy->host, copy->width);
+	result =
+		driver.cuMemcpyHtoDAsync_v2(copy->device, chunk->memory, copy->width, copy->stream);
+	if (result != CUDA_SUCCESS)
+		stage_says(not_submitted);
+	/* Behind a failed one, too: nobody knows how far it came. */
+	return chunk_give_behind(chunk, copy->stream) && result == CUDA_SUCCESS;
+}
+
 /* ---- one piece, on the program's stream ---- */
 
 /* Copies all units of the job's only piece, with helpers where there is a slot. False: memory that cannot be had. */
@@ -105,7 +145,7 @@ static bool copy_units(struct stage_job *job, int slot)
 		return true;
 	if (slot >= 0)
 		stage_job_leave(job, slot);
-	stage_says("memory that only the driver may touch");
+	stage_says(untouchable);
 	return false;
 }
 
@@ -120,7 +160,7 @@ static bool one_to_device(struct stage_job *job, const struct stage_piece *piece
 	}
 	result = stage_move(&job->shape, piece, chunk->memory, stream);
 	if (result != CUDA_SUCCESS)
-		stage_says("a staged copy could not be submitted");
+		stage_says(not_submitted);
 	/* Behind a failed one, too: nobody knows how far it came. */
 	return chunk_give_behind(chunk, stream) && result == CUDA_SUCCESS;
 }
@@ -132,7 +172,7 @@ static bool one_from_device(struct stage_job *job, const struct stage_piece *pie
 	bool done;
 
 	if (result != CUDA_SUCCESS) {
-		stage_says("a staged copy could not be submitted");
+		stage_says(not_submitted);
 		chunk_give_behind(chunk, stream);
 		return false;
 	}
@@ -156,7 +196,7 @@ static bool prepare_one(struct stage_job *job, size_t bytes)
 	/* Of a few pages the kernel tells quicker by mapping them. */
 	if (bytes <= CHUNK_SMALL_BYTES || stage_job_look(job))
 		return true;
-	stage_says("memory that only the driver may touch");
+	stage_says(untouchable);
 	return false;
 }
 
@@ -179,7 +219,7 @@ static bool copy_one(const struct stage_copy *copy, const struct stage_shape *sh
 		chunk = chunk_take(copy->context,
 				   bytes <= CHUNK_SMALL_BYTES ? CHUNK_SMALL : CHUNK_LARGE);
 		if (!chunk)
-			stage_says("no chunk for a staged copy");
+			stage_says(no_chunk);
 	}
 	if (chunk) {
 		job->chunks[0] = chunk->memory;
@@ -254,7 +294,7 @@ static bool copy_many(const struct stage_copy *copy, const struct stage_shape *s
 	job->streamed = is_streamed(copy, bytes);
 	stage_job_prepare(job, STAGE_MEMORY_ASK);
 	if (!stage_job_look(job))
-		stage_says("memory that only the driver may touch");
+		stage_says(untouchable);
 	else
 		ring = stage_ring_take(copy->context, copy->to_device);
 	if (ring) {
@@ -278,9 +318,14 @@ static size_t piece_of(size_t bytes)
 
 static bool copy(const struct stage_copy *what)
 {
-	size_t bytes = stage_shape_bytes(what);
+	size_t bytes;
 	struct stage_shape shape;
 
+	if (is_few(what)) {
+		chunks_earn(what->width);
+		return copy_few(what);
+	}
+	bytes = stage_shape_bytes(what);
 	if (!stage_shape(&shape, what, CHUNK_BYTES, bytes < SPLIT_MIN ? CHUNK_BYTES : SPLIT_UNIT))
 		return false;
 	chunks_earn(bytes);

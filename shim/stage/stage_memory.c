@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #ifndef MADV_POPULATE_READ
@@ -23,6 +24,8 @@
 
 #define PAGE      4096
 #define PAGES_MAX 1025 /* 4 MiB that begin within a page */
+/* Up to so many a probe each is quicker than populating them (2-core VM: 0.14 us a page against 0.6 and 0.12 a page). */
+#define PROBED_MAX 4
 /* Mappings that are looked at; more are populated piecewise. */
 #define MAPPINGS_MAX 64
 
@@ -118,6 +121,29 @@ bool stage_memory_populate(uintptr_t first, uintptr_t end, bool write)
 	while (result != 0 && (errno == EINTR || errno == EAGAIN));
 	errno = saved;
 	return result == 0;
+}
+
+/*
+ * rt_sigprocmask() with a `how` that does not exist copies the set in before it says EINVAL: so the kernel reads the page, has it mapped if
+ * that can be, and changes nothing (as sync/reader.c).
+ */
+static bool probe(uintptr_t page)
+{
+	return syscall(SYS_rt_sigprocmask, ~0, page, NULL, 8) == -1 && errno == EINVAL;
+}
+
+bool stage_memory_is_readable(uintptr_t first, uintptr_t end)
+{
+	int saved = errno;
+	bool readable = true;
+
+	first &= ~(uintptr_t)(PAGE - 1);
+	if (end - first > PROBED_MAX * PAGE)
+		return !stage_memory_can_populate() || stage_memory_populate(first, end, false);
+	for (; readable && first < end; first += PAGE)
+		readable = probe(first);
+	errno = saved;
+	return readable;
 }
 
 bool stage_memory_can_populate(void)

@@ -32,6 +32,12 @@ bool stage_memory_is_there(uintptr_t first, uintptr_t end);
 /* Maps the pages, writable or readable; false: that cannot be, or the kernel cannot do it. */
 bool stage_memory_populate(uintptr_t first, uintptr_t end, bool write);
 
+/*
+ * For a caller that reads a few pages itself, at once: all of them are there and may be read. False: that cannot be. Where the kernel cannot
+ * say of that many pages they are trusted, as STAGE_MEMORY_TRUST is.
+ */
+bool stage_memory_is_readable(uintptr_t first, uintptr_t end);
+
 /* Has the kernel the means (Linux 5.14)? Asked once. */
 bool stage_memory_can_populate(void);
 

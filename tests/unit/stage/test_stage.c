@@ -3,6 +3,7 @@
  * Staged copies on the tests' device (stage_device.h): the order of driver calls, every failure at every place, bytes of random geometries,
  * memory that cannot be had, several callers, gates that would hang. `test_stage [SEED [TEST]]`.
  */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -198,6 +199,73 @@ static void test_small_ones_queue_up(void **state)
 		assert_memory_equal(device + i * 64 * KIB, host, 64 * KIB - i);
 	release(host, 64 * KIB);
 	release(device, 64 * 64 * KIB);
+}
+
+static unsigned int stage_many(unsigned int count, uint64_t of_context, char *device, char *host,
+			       unsigned int *ret_asked)
+{
+	unsigned int staged = 0;
+
+	device_fail(DEVICE_EVENT_QUERY, 0, CUDA_SUCCESS);
+	for (unsigned int i = 0; i < count; i++) {
+		struct stage_copy copy = line(true, device + i * KIB, host, KIB);
+
+		copy.context = of_context;
+		staged += stage_copy(&copy) == STAGE_DONE;
+	}
+	*ret_asked = device_count(DEVICE_EVENT_QUERY);
+	return staged;
+}
+
+/* Free ones are taken without a question; of pending ones the oldest is asked first, so a stream that is done never costs a second one. */
+static void test_small_chunks_are_asked_oldest_first(void **state)
+{
+	char *host = random_bytes(KIB), *device = map(64 * KIB);
+	unsigned int asked;
+
+	device_hold(true);
+	/* Before a second large one is cut. */
+	assert_int_equal(stage_many(64, context, device, host, &asked), 64);
+	assert_int_equal(asked, 4);
+	/* Full: a few are asked, and the driver copies. */
+	assert_int_equal(stage_many(1, context, device, host, &asked), 0);
+	assert_int_equal(asked, 4);
+	/* Another context has its own. */
+	assert_int_equal(stage_many(64, context + 1, device, host, &asked), 64);
+	assert_int_equal(asked, 4);
+	device_hold(false);
+	stage_wait_pending();
+	/* Those that are done, each once; behind them are those that the held stream has by now. */
+	device_hold(true);
+	assert_int_equal(stage_many(64, context, device, host, &asked), 64);
+	assert_int_equal(asked, 64);
+	assert_int_equal(stage_many(1, context, device, host, &asked), 0);
+	assert_int_equal(asked, 4);
+	device_hold(false);
+	context++;
+	release(host, KIB);
+	release(device, 64 * KIB);
+}
+
+/* A few pages are asked about one by one: their borders, and what the first and the last byte lie in. */
+static void test_readable_to_the_byte(void **state)
+{
+	char *pages = map(8 * PAGE);
+	size_t first, bytes;
+
+	mprotect(pages, PAGE, PROT_NONE);
+	mprotect(pages + 6 * PAGE, PAGE, PROT_NONE);
+	for (bytes = 1; bytes <= 5 * PAGE; bytes += bytes < 3 ? 1 : 511) {
+		for (first = PAGE - 2; first < 6 * PAGE; first += first < PAGE ? 1 : 499) {
+			uintptr_t at = (uintptr_t)pages + first;
+
+			errno = 7;
+			assert_int_equal(stage_memory_is_readable(at, at + bytes),
+					 first >= PAGE && first + bytes <= 6 * PAGE);
+			assert_int_equal(errno, 7);
+		}
+	}
+	release(pages, 8 * PAGE);
 }
 
 static void test_memory_is_earned(void **state)
@@ -759,6 +827,8 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		TEST(test_order_of_calls),
 		TEST(test_small_ones_queue_up),
+		TEST(test_small_chunks_are_asked_oldest_first),
+		TEST(test_readable_to_the_byte),
 		TEST(test_every_failure_at_every_place),
 		TEST(test_without_a_capture_mode_nothing_is_done),
 		TEST(test_random_geometries),
