@@ -22,6 +22,7 @@ int command_run(int argc, char **argv);
 int command_report(int argc, char **argv);
 int command_bisect(int argc, char **argv);
 int command_doctor(int argc, char **argv);
+int command_dump(int argc, char **argv);
 
 /*
  * Descriptors 0 to 2 that the caller closed would be given to the first files opened here, and a

@@ -132,6 +132,27 @@ static struct record_list *place(struct record_file *file, const struct record *
 	case RECORD_REGION:
 		*ret_need = sizeof(struct record_region);
 		return &file->regions;
+	case RECORD_CONTEXT:
+		*ret_need = sizeof(struct record_context);
+		return &file->contexts;
+	case RECORD_STREAM:
+		*ret_need = sizeof(struct record_stream);
+		return &file->streams;
+	case RECORD_CLOCK:
+		*ret_need = sizeof(struct record_clock);
+		return &file->clocks;
+	case RECORD_THREAD:
+		*ret_need = sizeof(struct record_thread);
+		return &file->threads;
+	case RECORD_ORDER:
+		*ret_need = sizeof(struct record_order);
+		return &file->orders;
+	case RECORD_GATE:
+		*ret_need = sizeof(struct record_gate);
+		return &file->gates;
+	case RECORD_HELD:
+		*ret_need = sizeof(struct record_held);
+		return &file->held;
 	case RECORD_HEADER: /* a second one */
 		*ret_need = SIZE_MAX;
 		return NULL;
@@ -344,7 +365,9 @@ struct record_file *record_file_free(struct record_file *file)
 		&file->strings,  &file->functions,     &file->rules,      &file->modules,
 		&file->sites,    &file->candidates,    &file->waits,      &file->regions,
 		&file->counters, &file->thunks,        &file->waited_for, &file->notes,
-		&file->rewrites, &file->rewrite_sites, &file->real_frees,
+		&file->rewrites, &file->rewrite_sites, &file->real_frees, &file->contexts,
+		&file->streams,  &file->clocks,        &file->threads,    &file->orders,
+		&file->gates,    &file->held,
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(lists); i++)

@@ -53,6 +53,8 @@ struct record_file {
 	struct record_list strings, functions, rules, modules, sites, candidates, waits, regions;
 	/* Without. */
 	struct record_list counters, thunks, waited_for, notes, rewrites, rewrite_sites, real_frees;
+	/* What the process is inside now, and what that names. */
+	struct record_list contexts, streams, clocks, threads, orders, gates, held;
 
 	char *problems[RECORD_PROBLEMS_MAX]; /* one line each, without the path */
 	size_t problem_count;                /* all of them */

@@ -22,6 +22,7 @@ static const struct command {
 	{"bisect", command_bisect, EXIT_USAGE,
 	 "find the call site whose rewrite changes a program"},
 	{"doctor", command_doctor, EXIT_USAGE, "say what this machine and build can do"},
+	{"dump", command_dump, EXIT_USAGE, "say what a process is inside now"},
 	{"trace", NULL, EXIT_RUN, "run a program and leave an LTTng trace as well"},
 	{"verify", NULL, EXIT_USAGE, "prove from a trace that legacy order was kept"},
 	{"calibrate", NULL, EXIT_USAGE, "measure what blocks on the present driver"},
