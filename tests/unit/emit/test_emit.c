@@ -25,6 +25,7 @@
 
 #include "catalogue/catalogue.h"
 #include "config.h"
+#include "emit/busy.h"
 #include "emit/emit.h"
 #include "emit/file.h"
 #include "emit/internal.h"
@@ -539,6 +540,88 @@ static void test_counters_recycle(void **state)
 	munmap(file.base, file.size);
 }
 
+static const struct record_thread *thread_record(const struct mapped *mapped, uint32_t thread)
+{
+	struct records records = {.base = mapped->base, .size = mapped->size};
+	const struct record *record;
+
+	while ((record = records_next(&records)))
+		if (record->type == RECORD_THREAD &&
+		    ((const struct record_thread *)record)->thread == thread)
+			return (const struct record_thread *)record;
+	return NULL;
+}
+
+/* What stands there is read back from the file, as by who looks at a process that hangs. */
+static void test_what_a_thread_is_inside_of(void **state)
+{
+	const uint64_t ticks = UINT64_C(0x123456789abc);
+	const struct record_thread *seen;
+	struct mapped mapped;
+	uint64_t outer, inner;
+
+	assert_null(emit_busy_take(7, ticks, true));
+	assert_true(emit_open());
+	/* Without a record nothing happens. */
+	assert_int_equal(busy_begin(3), 0);
+	busy_end(0);
+	busy_thread = emit_busy_take(7, ticks, true);
+	assert_non_null(busy_thread);
+	mapped = read_back(getpid());
+	assert_int_equal(records_count(mapped.base, mapped.size, RECORD_CLOCK), 1);
+	seen = thread_record(&mapped, 7);
+	assert_non_null(seen);
+	assert_int_equal(seen->call, 0);
+
+	outer = busy_begin(3);
+	assert_int_equal(seen->call, UINT64_C(4) << RECORD_AT_BITS);
+	assert_int_equal(busy_driver(3, ticks), ticks);
+	assert_int_equal(seen->call, UINT64_C(4) << RECORD_AT_BITS | ticks >> RECORD_AT_SHIFT | 1);
+	/* A call that the driver makes, or a signal handler. */
+	inner = busy_begin(0);
+	assert_int_equal(busy_driver(0, 0), 0);
+	assert_int_equal(seen->call, UINT64_C(1) << RECORD_AT_BITS | 1);
+	busy_end(inner);
+	assert_int_equal(seen->call, UINT64_C(4) << RECORD_AT_BITS | ticks >> RECORD_AT_SHIFT | 1);
+	busy_lock_holds(RECORD_LOCK_CONTEXT + 3);
+	assert_int_equal(seen->lock >> RECORD_AT_BITS, RECORD_LOCK_HOLDS | 2);
+	busy_lock_given();
+	busy_in_flight(1, 9);
+	assert_int_equal(seen->in_flight[1], 9);
+	assert_int_equal(seen->lock, 0);
+	busy_end(outer);
+	assert_int_equal(seen->call, 0);
+	munmap(mapped.base, mapped.size);
+}
+
+/* Nothing of a thread stays that ended, wherever that was. */
+static void test_records_of_threads_recycle(void **state)
+{
+	struct record_thread *first, *second, *again;
+
+	assert_true(emit_open());
+	first = emit_busy_take(1, 1, false);
+	second = emit_busy_take(2, 1, false);
+	assert_non_null(first);
+	assert_non_null(second);
+	assert_ptr_not_equal(first, second);
+	/* No line of the caches is written by both. */
+	assert_true((uintptr_t)&second->call / 64 != (uintptr_t)&first->in_flight[1] / 64);
+	busy_thread = first;
+	(void)busy_begin(3);
+	busy_lock_holds(1);
+	busy_in_flight(0, 1);
+	busy_thread = NULL;
+	emit_busy_give_back(first);
+	emit_busy_give_back(NULL);
+	assert_int_equal(first->thread, 0);
+	again = emit_busy_take(3, 1, false);
+	assert_ptr_equal(again, first);
+	assert_int_equal(again->thread, 3);
+	assert_int_equal(again->call | again->lock | again->drain | again->in_flight[0], 0);
+	assert_int_equal(second->thread, 2);
+}
+
 /* A driver call in a signal handler that interrupted emit must come back, and be counted. */
 static void test_reentry_is_dropped(void **state)
 {
@@ -662,6 +745,8 @@ int main(void)
 		cmocka_unit_test_setup(test_vfork_child_opens_nothing, begin),
 		cmocka_unit_test_setup(test_killed_process_leaves_valid_file, begin),
 		cmocka_unit_test_setup(test_counters_recycle, begin),
+		cmocka_unit_test_setup(test_what_a_thread_is_inside_of, begin),
+		cmocka_unit_test_setup(test_records_of_threads_recycle, begin),
 		cmocka_unit_test_setup(test_reentry_is_dropped, begin),
 		cmocka_unit_test_setup(test_threads, begin),
 		cmocka_unit_test_setup(test_repeated_findings_take_no_memory, begin),
