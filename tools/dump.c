@@ -76,6 +76,16 @@ static void say_problems(const struct record_file *file, const char *path)
 		command_say("%s: %s", path, file->problems[i]);
 }
 
+static bool print_json(const struct dump *dump)
+{
+	json_t *all = dump_json(dump);
+	bool failed =
+		json_dumpf(all, stdout, JSON_INDENT(2) | JSON_SORT_KEYS) || putchar('\n') == EOF;
+
+	json_decref(all);
+	return failed;
+}
+
 int command_dump(int argc, char **argv)
 {
 	static const struct argp_option options[] = {
@@ -115,9 +125,9 @@ int command_dump(int argc, char **argv)
 	say_problems(file, path ? path : arguments.what);
 	dump_build(&dump, file, path ? path : arguments.what, pid, runs, &tasks);
 	if (arguments.json)
-		failed = dump_write_json(&dump);
+		failed = print_json(&dump);
 	else
-		dump_write_text(&dump);
+		dump_write_text(&dump, stdout);
 	dump_done(&dump);
 	record_file_free(file);
 	if (failed || fflush(stdout) || ferror(stdout)) {

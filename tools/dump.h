@@ -11,6 +11,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+
+#include <jansson.h>
 
 #include "record_read.h"
 
@@ -110,8 +113,8 @@ const char *dump_held_kind(enum held_kind kind);
 /* What a copy's stream is, by its handle: "legacy", "per-thread" or the kind of a stream that is known. */
 const char *dump_gate_stream(const struct dump *dump, const struct record_gate *gate);
 
-void dump_write_text(const struct dump *dump);
-/* Non-zero: stdout could not be written. */
-int dump_write_json(const struct dump *dump);
+void dump_write_text(const struct dump *dump, FILE *out);
+/* The caller's to free. */
+json_t *dump_json(const struct dump *dump);
 
 #endif

@@ -34,16 +34,16 @@ static char *duration(const struct dump *dump, const struct dump_since *since)
 		text_ns(since->at_ns > start_ns ? since->at_ns - start_ns : 0, figure));
 }
 
-static void print_setting(const struct dump *dump, const char *name, const char *words)
+static void print_setting(const struct dump *dump, const char *name, const char *words, FILE *out)
 {
 	_cleanup_free_ char *raw = dump_setting(dump->file, name);
 	_cleanup_free_ char *value = raw && *raw ? text_printable(raw, false) : NULL;
 
 	if (value)
-		(void)printf("%s%s", words, value);
+		(void)fprintf(out, "%s%s", words, value);
 }
 
-static void print_process(const struct dump *dump)
+static void print_process(const struct dump *dump, FILE *out)
 {
 	const struct record_header *header = dump->file->header;
 	const char *raw = record_string_text(dump->file, header->command);
@@ -51,26 +51,26 @@ static void print_process(const struct dump *dump)
 	_cleanup_free_ char *path = text_printable(dump->path, false);
 	char figure[TEXT_FIGURE];
 
-	(void)printf("Process %" PRIu32 ": %s\n", dump->pid, command);
+	(void)fprintf(out, "Process %" PRIu32 ": %s\n", dump->pid, command);
 	if (dump->runs)
-		(void)printf("  runs, with %zu thread%s; its first driver call was %s ago\n",
-			     dump->tasks.count, plural(dump->tasks.count),
-			     text_ns(dump->now_ns > header->start_ns
-					     ? dump->now_ns - header->start_ns
-					     : 0,
-				     figure));
+		(void)fprintf(out, "  runs, with %zu thread%s; its first driver call was %s ago\n",
+			      dump->tasks.count, plural(dump->tasks.count),
+			      text_ns(dump->now_ns > header->start_ns
+					      ? dump->now_ns - header->start_ns
+					      : 0,
+				      figure));
 	else
-		(void)printf("  %s; this is what stood there at its end\n",
-			     header->state == RECORD_STATE_EXITED
-				     ? "exited"
-				     : "is gone, without its exit handlers");
-	print_setting(dump, "MODE", "  mode ");
-	print_setting(dump, "FIX", ", rewrites ");
-	print_setting(dump, "RELAX", ", relaxed ");
-	(void)printf("\n  record file %s\n", path);
+		(void)fprintf(out, "  %s; this is what stood there at its end\n",
+			      header->state == RECORD_STATE_EXITED
+				      ? "exited"
+				      : "is gone, without its exit handlers");
+	print_setting(dump, "MODE", "  mode ", out);
+	print_setting(dump, "FIX", ", rewrites ", out);
+	print_setting(dump, "RELAX", ", relaxed ", out);
+	(void)fprintf(out, "\n  record file %s\n", path);
 }
 
-static void print_notes(const struct dump *dump)
+static void print_notes(const struct dump *dump, FILE *out)
 {
 	const struct record_list *list = &dump->file->notes;
 	bool any = false;
@@ -83,10 +83,10 @@ static void print_notes(const struct dump *dump)
 		if (!dump_note_matters(note))
 			continue;
 		if (!any)
-			(void)puts("\nOff, left to the driver, not seen");
+			(void)fputs("\nOff, left to the driver, not seen\n", out);
 		any = true;
-		(void)printf("  %s: %s (%" PRIu64 "x)\n", report_note_code(note->code), text,
-			     note->count);
+		(void)fprintf(out, "  %s: %s (%" PRIu64 "x)\n", report_note_code(note->code), text,
+			      note->count);
 	}
 }
 
@@ -102,24 +102,25 @@ static char *kernel_words(const struct dump_task *task)
 			     task->syscall ? task->syscall : "");
 }
 
-static void print_lock(const struct dump *dump, const struct dump_thread *thread)
+static void print_lock(const struct dump *dump, const struct dump_thread *thread, FILE *out)
 {
 	_cleanup_free_ char *waits = duration(dump, &thread->lock_since);
 
 	if (thread->lock == RECORD_LOCK_HOLDS)
-		(void)printf("    holds the submission lock of context %" PRIu32 "\n",
-			     thread->lock_context);
+		(void)fprintf(out, "    holds the submission lock of context %" PRIu32 "\n",
+			      thread->lock_context);
 	if (thread->lock == RECORD_LOCK_WAITS)
-		(void)printf("    waits%s for the submission lock of context %" PRIu32 "\n", waits,
-			     thread->lock_context);
+		(void)fprintf(out, "    waits%s for the submission lock of context %" PRIu32 "\n",
+			      waits, thread->lock_context);
 	for (size_t i = 0; i < ARRAY_SIZE(thread->in_flight); i++)
 		if (thread->in_flight[i])
-			(void)printf("    in flight in context %" PRIu32
-				     ", without its submission lock\n",
-				     thread->in_flight[i]);
+			(void)fprintf(out,
+				      "    in flight in context %" PRIu32
+				      ", without its submission lock\n",
+				      thread->in_flight[i]);
 }
 
-static void print_thread(const struct dump *dump, const struct dump_thread *thread)
+static void print_thread(const struct dump *dump, const struct dump_thread *thread, FILE *out)
 {
 	_cleanup_free_ char *function =
 		text_printable(thread->function ? thread->function : "no call", false);
@@ -127,15 +128,15 @@ static void print_thread(const struct dump *dump, const struct dump_thread *thre
 	_cleanup_free_ char *drains = duration(dump, &thread->drains_since);
 	_cleanup_free_ char *kernel = thread->task ? kernel_words(thread->task) : NULL;
 
-	(void)printf("  thread %" PRIu32 ": %s, in the %s%s\n", thread->thread, function,
-		     thread->in_driver ? "driver" : "library", since);
-	print_lock(dump, thread);
+	(void)fprintf(out, "  thread %" PRIu32 ": %s, in the %s%s\n", thread->thread, function,
+		      thread->in_driver ? "driver" : "library", since);
+	print_lock(dump, thread, out);
 	if (thread->drains)
-		(void)printf("    waits%s until no staged copy is behind its gate\n", drains);
+		(void)fprintf(out, "    waits%s until no staged copy is behind its gate\n", drains);
 	if (kernel)
-		(void)printf("    kernel: %s\n", kernel);
+		(void)fprintf(out, "    kernel: %s\n", kernel);
 	else if (dump->runs)
-		(void)puts("    kernel: there is no such thread any more");
+		(void)fputs("    kernel: there is no such thread any more\n", out);
 }
 
 static bool records_calls(const struct dump *dump)
@@ -143,46 +144,48 @@ static bool records_calls(const struct dump *dump)
 	return dump->file->clocks.count != 0;
 }
 
-static void print_threads(const struct dump *dump)
+static void print_threads(const struct dump *dump, FILE *out)
 {
-	(void)printf("\nInside driver calls%s\n", dump->runs ? " now" : "");
+	(void)fprintf(out, "\nInside driver calls%s\n", dump->runs ? " now" : "");
 	if (!records_calls(dump))
-		(void)puts("  not recorded: that is done in mode fix only");
+		(void)fputs("  not recorded: that is done in mode fix only\n", out);
 	else if (!dump->thread_count)
-		(void)puts("  no thread (short launches and functions that are only counted are "
-			   "not recorded)");
+		(void)fputs("  no thread (short launches and functions that are only counted are "
+			    "not recorded)\n",
+			    out);
 	for (size_t i = 0; i < dump->thread_count; i++)
-		print_thread(dump, &dump->threads[i]);
+		print_thread(dump, &dump->threads[i], out);
 }
 
-static void print_contexts(const struct dump *dump)
+static void print_contexts(const struct dump *dump, FILE *out)
 {
 	if (!dump->context_count)
 		return;
-	(void)puts("\nRewritten default streams");
+	(void)fputs("\nRewritten default streams\n", out);
 	for (size_t i = 0; i < dump->context_count; i++) {
 		const struct dump_context *context = &dump->contexts[i];
 
-		(void)printf("  context %" PRIu32, context->number);
+		(void)fprintf(out, "  context %" PRIu32, context->number);
 		if (context->device >= 0)
-			(void)printf(", device %" PRId32, context->device);
-		(void)printf(": turn %s after %" PRIu64 " change%s, %zu operation%s in flight, "
-			     "submission lock ",
-			     context->in_substitute ? "substitute" : "native", context->turns,
-			     plural(context->turns), context->in_flight,
-			     plural(context->in_flight));
+			(void)fprintf(out, ", device %" PRId32, context->device);
+		(void)fprintf(out,
+			      ": turn %s after %" PRIu64 " change%s, %zu operation%s in flight, "
+			      "submission lock ",
+			      context->in_substitute ? "substitute" : "native", context->turns,
+			      plural(context->turns), context->in_flight,
+			      plural(context->in_flight));
 		if (context->holder)
-			(void)printf("held by thread %" PRIu32, context->holder->thread);
+			(void)fprintf(out, "held by thread %" PRIu32, context->holder->thread);
 		else
-			(void)printf("free");
+			(void)fprintf(out, "free");
 		if (context->waiting)
-			(void)printf(", %zu thread%s for it", context->waiting,
-				     context->waiting == 1 ? " waits" : "s wait");
-		(void)puts("");
+			(void)fprintf(out, ", %zu thread%s for it", context->waiting,
+				      context->waiting == 1 ? " waits" : "s wait");
+		(void)fputs("\n", out);
 	}
 }
 
-static void print_gates(const struct dump *dump)
+static void print_gates(const struct dump *dump, FILE *out)
 {
 	static const char *const states[] = {
 		[GATE_WAITS] = "its gate is not in the stream yet",
@@ -193,46 +196,47 @@ static void print_gates(const struct dump *dump)
 
 	if (!dump->gate_count)
 		return;
-	(void)puts("\nStaged copies of many pieces");
+	(void)fputs("\nStaged copies of many pieces\n", out);
 	for (size_t i = 0; i < dump->gate_count; i++) {
 		const struct record_gate *gate = dump->gates[i].record;
 		const struct dump_since since = {.known = true, .at_ns = gate->begin_ns};
 		_cleanup_free_ char *age = duration(dump, &since);
 		char bytes[TEXT_FIGURE];
 
-		(void)printf("  thread %" PRIu32 ":%s, %s %s the device, %" PRIu32 " of %" PRIu32
-			     " pieces confirmed, %" PRIu32 " submitted; %s (%s stream",
-			     dump->gates[i].thread, age, text_bytes(gate->bytes, bytes),
-			     gate->to_device ? "to" : "from", gate->confirmed, gate->pieces,
-			     gate->submitted,
-			     gate->state < ARRAY_SIZE(states) && states[gate->state]
-				     ? states[gate->state]
-				     : "the state of its gate is not known",
-			     dump_gate_stream(dump, gate));
+		(void)fprintf(out,
+			      "  thread %" PRIu32 ":%s, %s %s the device, %" PRIu32 " of %" PRIu32
+			      " pieces confirmed, %" PRIu32 " submitted; %s (%s stream",
+			      dump->gates[i].thread, age, text_bytes(gate->bytes, bytes),
+			      gate->to_device ? "to" : "from", gate->confirmed, gate->pieces,
+			      gate->submitted,
+			      gate->state < ARRAY_SIZE(states) && states[gate->state]
+				      ? states[gate->state]
+				      : "the state of its gate is not known",
+			      dump_gate_stream(dump, gate));
 		if (dump->gates[i].context)
-			(void)printf(" of context %" PRIu32, dump->gates[i].context);
-		(void)puts(")");
+			(void)fprintf(out, " of context %" PRIu32, dump->gates[i].context);
+		(void)fputs(")\n", out);
 	}
 }
 
-static void print_batches(const struct dump *dump)
+static void print_batches(const struct dump *dump, FILE *out)
 {
 	for (uint32_t i = 0; i < dump->held->closed && i < HELD_BATCHES; i++) {
 		uint32_t streams = dump->held->batch[i].streams;
 		const struct record_stream *stream = dump_stream(dump, dump->held->batch[i].stream);
 
-		(void)printf("  batch %" PRIu32 " waits for ", i + 1);
+		(void)fprintf(out, "  batch %" PRIu32 " waits for ", i + 1);
 		if (!streams)
-			(void)printf("more streams than can be told\n");
+			(void)fprintf(out, "more streams than can be told\n");
 		else
-			(void)printf("%" PRIu32 " stream%s, %s%s stream %" PRIu32 "\n", streams,
-				     plural(streams), streams > 1 ? "one of them " : "",
-				     report_stream_kind(stream ? stream->kind : STREAM_UNKNOWN),
-				     dump->held->batch[i].stream);
+			(void)fprintf(out, "%" PRIu32 " stream%s, %s%s stream %" PRIu32 "\n",
+				      streams, plural(streams), streams > 1 ? "one of them " : "",
+				      report_stream_kind(stream ? stream->kind : STREAM_UNKNOWN),
+				      dump->held->batch[i].stream);
 	}
 }
 
-static void print_held(const struct dump *dump)
+static void print_held(const struct dump *dump, FILE *out)
 {
 	char bytes[TEXT_FIGURE];
 	bool any = dump->cached_bytes;
@@ -241,20 +245,21 @@ static void print_held(const struct dump *dump)
 		any |= dump->held->kind[kind].blocks != 0;
 	if (!any)
 		return;
-	(void)puts("\nFreed memory that is held");
+	(void)fputs("\nFreed memory that is held\n", out);
 	for (enum held_kind kind = 0; dump->held && kind < HELD_KINDS; kind++)
 		if (dump->held->kind[kind].blocks)
-			(void)printf("  %s: %" PRIu64 " block%s, %s; %" PRIu64
-				     " not yet proven to be unused\n",
-				     dump_held_kind(kind), dump->held->kind[kind].blocks,
-				     plural(dump->held->kind[kind].blocks),
-				     text_bytes(dump->held->kind[kind].bytes, bytes),
-				     dump->held->kind[kind].parked);
+			(void)fprintf(out,
+				      "  %s: %" PRIu64 " block%s, %s; %" PRIu64
+				      " not yet proven to be unused\n",
+				      dump_held_kind(kind), dump->held->kind[kind].blocks,
+				      plural(dump->held->kind[kind].blocks),
+				      text_bytes(dump->held->kind[kind].bytes, bytes),
+				      dump->held->kind[kind].parked);
 	if (dump->cached_bytes)
-		(void)printf("  pinned, in caches of threads: %s\n",
-			     text_bytes(dump->cached_bytes, bytes));
+		(void)fprintf(out, "  pinned, in caches of threads: %s\n",
+			      text_bytes(dump->cached_bytes, bytes));
 	if (dump->held)
-		print_batches(dump);
+		print_batches(dump, out);
 }
 
 static bool is_inside(const struct dump *dump, const struct dump_task *task)
@@ -265,7 +270,7 @@ static bool is_inside(const struct dump *dump, const struct dump_task *task)
 	return false;
 }
 
-static void print_others(const struct dump *dump)
+static void print_others(const struct dump *dump, FILE *out)
 {
 	size_t shown = 0, others = 0;
 
@@ -276,26 +281,26 @@ static void print_others(const struct dump *dump)
 		if (is_inside(dump, task))
 			continue;
 		if (!others++)
-			(void)puts("\nOther threads, as the kernel sees them");
+			(void)fputs("\nOther threads, as the kernel sees them\n", out);
 		if (shown == OTHERS_SHOWN)
 			continue;
 		words = kernel_words(task);
-		(void)printf("  thread %" PRIu32 ": %s\n", task->thread, words);
+		(void)fprintf(out, "  thread %" PRIu32 ": %s\n", task->thread, words);
 		shown++;
 	}
 	if (others > shown)
-		(void)printf("  [... %zu more]\n", others - shown);
+		(void)fprintf(out, "  [... %zu more]\n", others - shown);
 }
 
-void dump_write_text(const struct dump *dump)
+void dump_write_text(const struct dump *dump, FILE *out)
 {
-	print_process(dump);
-	print_notes(dump);
-	print_threads(dump);
-	print_contexts(dump);
-	print_gates(dump);
-	print_held(dump);
+	print_process(dump, out);
+	print_notes(dump, out);
+	print_threads(dump, out);
+	print_contexts(dump, out);
+	print_gates(dump, out);
+	print_held(dump, out);
 	if (records_calls(dump) && !dump->thread_count && !dump->gate_count)
-		(void)puts("\nNothing of mode fix is held up.");
-	print_others(dump);
+		(void)fputs("\nNothing of mode fix is held up.\n", out);
+	print_others(dump, out);
 }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
 /*
- * Fuzzer: record file -> report -> text (each view) and JSON. The first byte says whether a good
+ * Fuzzer: record file -> report -> text (each view) and JSON; the same of the dump. The first byte says whether a good
  * header is put before the rest, so that most inputs reach the records behind it. Also run on a
  * corpus of files by tests/tools/replay.c.
  */
 #include <stddef.h>
 #include <stdint.h>
 
+#include "dump.h"
 #include "memory.h"
 #include "report.h"
 
@@ -37,6 +38,32 @@ static uint8_t *make_file(const uint8_t *data, size_t size, size_t *ret_size)
 	return bytes;
 }
 
+/* Nothing raw reaches the terminal. */
+static void check_text(const char *text, size_t length)
+{
+	for (size_t i = 0; i < length; i++)
+		if ((unsigned char)text[i] < 0x20 && text[i] != '\n')
+			abort();
+}
+
+static void write_dump(const struct record_file *file)
+{
+	struct dump_tasks tasks = {0};
+	_cleanup_free_ char *text = NULL;
+	struct dump dump;
+	size_t length;
+	FILE *out;
+
+	dump_build(&dump, file, "input", 1, false, &tasks);
+	out = memory_check(open_memstream(&text, &length));
+	dump_write_text(&dump, out);
+	if (fclose(out))
+		abort();
+	check_text(text, length);
+	json_decref(dump_json(&dump));
+	dump_done(&dump);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const enum report_by views[] = {REPORT_BY_RULE, REPORT_BY_SITE, REPORT_BY_FUNCTION};
@@ -53,6 +80,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			abort(); /* one line, always */
 		return 0;
 	}
+	write_dump(file);
 	report = report_new();
 	report_add(report, file);
 	report_finish(report, 3000, 0);
@@ -66,9 +94,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	if (fclose(out))
 		abort();
-	for (size_t i = 0; i < length; i++)
-		if ((unsigned char)text[i] < 0x20 && text[i] != '\n')
-			abort(); /* nothing raw reaches the terminal */
+	check_text(text, length);
 
 	object = report_json(report);
 	if (!object)
