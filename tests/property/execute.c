@@ -16,6 +16,8 @@
 CUresult cuCtxCreate_v2(CUcontext *, unsigned int, CUdevice);
 
 static int devices;
+static bool kept;
+static CUcontext kept_contexts[CONTEXTS];
 static unsigned char *registered; /* one page */
 static unsigned char pageable[PAGEABLE][SIZE];
 
@@ -55,6 +57,75 @@ void paint(void *bytes, unsigned int value)
 
 /* ---- the world ---- */
 
+/* First launches may wait for the context. */
+static void warm_up(struct context *context)
+{
+	uint64_t bytes = 8;
+	uint32_t count = 1, value = 1;
+	float factor = 1;
+	CUdeviceptr to = context->scratch, from = context->scratch + 64;
+	void *parameters[KERNELS][4] = {
+		[KERNEL_hash] = {&to, &from, &count, &value},
+		[KERNEL_fill] = {&to, &value, &count},
+		[KERNEL_copy] = {&to, &from, &bytes},
+		[KERNEL_saxpy] = {&factor, &from, &to, &count},
+		[KERNEL_gate] = {&context->one}, /* not 0 */
+	};
+
+	for (int i = 0; i < KERNELS; i++)
+		MUST(cuLaunchKernel(context->kernel[i], 1, 1, 1, 1, 1, 1, 0, NULL, parameters[i],
+				    NULL));
+}
+
+static void set_current(struct world *world, unsigned int context)
+{
+	world->current[0] = world->context[context].handle;
+	MUST(cuCtxSetCurrent(world->current[0]));
+}
+
+static void open_context(struct context *context, unsigned int number, bool primary)
+{
+	if (kept && kept_contexts[number]) {
+		context->handle = kept_contexts[number];
+	} else if (number == 0 && primary && !kept) {
+		MUST(cuDevicePrimaryCtxRetain(&context->handle, 0));
+	} else {
+		MUST(cuCtxCreate_v2(&context->handle, 0, (CUdevice)number % devices));
+		MUST(cuCtxPopCurrent(NULL)); /* or the stack grows from program to program */
+		kept_contexts[number] = context->handle;
+	}
+	MUST(cuCtxSetCurrent(context->handle));
+}
+
+/* Of a context that stays, everything that the program made. */
+static void empty_context(struct world *world, unsigned int number)
+{
+	struct context *context = &world->context[number];
+
+	for (unsigned int i = 0; i < LANES; i++)
+		if (context->stream[i])
+			MUST(cuStreamDestroy(context->stream[i]));
+	for (unsigned int i = 0; i < EVENTS; i++)
+		MUST(cuEventDestroy(context->event[i]));
+	for (unsigned int i = 0; i < PLAIN; i++)
+		MUST(cuMemFree(world->buffer[number * OF_CONTEXT + i]));
+	MUST(cuMemFree(context->scratch));
+	MUST(cuModuleUnload(context->module));
+}
+
+static void end_context(struct world *world, unsigned int number)
+{
+	if (kept) {
+		set_current(world, number);
+		empty_context(world, number);
+	} else if (number || !(world->plan->program->flags & PROGRAM_PRIMARY)) {
+		MUST(cuCtxDestroy(world->context[number].handle));
+	} else {
+		MUST(cuDevicePrimaryCtxReset(0));
+		cuDevicePrimaryCtxRelease(0);
+	}
+}
+
 static void make_context(struct world *world, unsigned int number)
 {
 	static const char *const names[] = {"hash", "fill", "copy", "saxpy", "gate"};
@@ -62,13 +133,7 @@ static void make_context(struct world *world, unsigned int number)
 	struct context *context = &world->context[number];
 	float one[SUM], zero[SUM] = {0};
 
-	if (number == 0 && program->flags & PROGRAM_PRIMARY)
-		MUST(cuDevicePrimaryCtxRetain(&context->handle, 0));
-	else
-		MUST(cuCtxCreate_v2(&context->handle, 0, (CUdevice)number % devices));
-	if (number || !(program->flags & PROGRAM_PRIMARY))
-		MUST(cuCtxPopCurrent(NULL)); /* or the stack grows from program to program */
-	MUST(cuCtxSetCurrent(context->handle));
+	open_context(context, number, program->flags & PROGRAM_PRIMARY);
 	MUST(cuModuleLoadData(&context->module, simcuda_ptx));
 	for (int i = 0; i < KERNELS; i++) {
 		MUST(cuModuleGetFunction(&context->kernel[i], context->module, names[i]));
@@ -97,6 +162,8 @@ static void make_context(struct world *world, unsigned int number)
 		MUST(cuMemAlloc(&world->buffer[number * OF_CONTEXT + i], SIZE));
 		MUST(cuMemcpyHtoD(world->buffer[number * OF_CONTEXT + i], bytes, SIZE));
 	}
+	if (!(program->flags & PROGRAM_COLD))
+		warm_up(context);
 	MUST(cuCtxSynchronize());
 }
 
@@ -128,12 +195,6 @@ static void make_world(struct world *world)
 	pthread_cond_init(&world->turned, NULL);
 }
 
-static void set_current(struct world *world, unsigned int context)
-{
-	world->current[0] = world->context[context].handle;
-	MUST(cuCtxSetCurrent(world->current[0]));
-}
-
 /* Nothing may be left that the next program would find: a run in one process is as good as one in its own. */
 static void end_world(struct world *world)
 {
@@ -154,14 +215,8 @@ static void end_world(struct world *world)
 		MUST(cuMemFreeHost((void *)world->buffer[FIRST_PINNED + i]));
 	MUST(cuMemFreeHost(world->words));
 	MUST(cuMemHostUnregister(registered));
-	for (unsigned int c = program->contexts; c; c--) {
-		if (c > 1 || !(program->flags & PROGRAM_PRIMARY)) {
-			MUST(cuCtxDestroy(world->context[c - 1].handle));
-			continue;
-		}
-		MUST(cuDevicePrimaryCtxReset(0));
-		cuDevicePrimaryCtxRelease(0);
-	}
+	for (unsigned int c = program->contexts; c; c--)
+		end_context(world, c - 1);
 	pthread_mutex_destroy(&world->mutex);
 	pthread_mutex_destroy(&world->turn_lock);
 	pthread_cond_destroy(&world->turned);
@@ -323,8 +378,9 @@ static uint64_t read_all(struct world *world)
 	return log->digest;
 }
 
-void execute_start(void)
+void execute_start(bool keep)
 {
+	kept = keep;
 	MUST(cuInit(0));
 	MUST(cuDeviceGetCount(&devices));
 	registered = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

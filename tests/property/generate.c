@@ -104,6 +104,8 @@ void program_make(struct program *program, uint64_t seed)
 	program->flags = (uint8_t)below(&state, 16);
 	if (below(&state, 4))
 		program->flags |= PROGRAM_QUICK_END;
+	if (below(&state, 5) == 0)
+		program->flags |= PROGRAM_COLD;
 	special = below(&state, SPECIALS);
 	pure = below(&state, 2);
 	wanted = 12 + below(&state, below(&state, 4) ? 24 : OPERATIONS - 20);
@@ -158,7 +160,7 @@ static bool read_header(const char *line, struct program *program)
 		   &seed, &schedule, &threads, &contexts, &blocking, &side, &flags) != 7)
 		return false;
 	if (!threads || threads > THREADS || !contexts || contexts > CONTEXTS || !blocking ||
-	    blocking > BLOCKING || side > SIDE || flags > 15)
+	    blocking > BLOCKING || side > SIDE || flags > PROGRAM_FLAGS)
 		return false;
 	*program = (struct program){
 		.seed = seed,

@@ -22,7 +22,7 @@ void simcuda_reseed(uint64_t seed) __attribute__((weak));
 static struct {
 	uint64_t from, to, schedule, limit;
 	const char *file, *only;
-	bool verbose, print;
+	bool verbose, print, keep;
 } options = {.limit = 10};
 
 static volatile uint64_t running;
@@ -33,6 +33,7 @@ static const struct argp_option rows[] = {
 	{"only", 'o', "N,N...", 0, "Of each program only these operations, from 0", 0},
 	{"schedule", 'c', "N", 0, "Another schedule of the simulated driver", 0},
 	{"limit", 'l', "SECONDS", 0, "After which a program hangs (10)", 0},
+	{"keep-contexts", 'k', NULL, 0, "Make contexts once, not for each program", 0},
 	{"verbose", 'v', NULL, 0, "Each call, and what it gave", 0},
 	{"print", 'p', NULL, 0, "Write the programs and do not run them", 0},
 	{0},
@@ -62,6 +63,9 @@ static error_t parse(int key, char *text, struct argp_state *state)
 		return 0;
 	case 'l':
 		options.limit = strtoull(text, NULL, 0);
+		return 0;
+	case 'k':
+		options.keep = true;
 		return 0;
 	case 'v':
 		options.verbose = true;
@@ -156,7 +160,7 @@ int main(int argc, char **argv)
 	argp_parse(&argp, argc, argv, 0, NULL, NULL);
 	signal(SIGALRM, on_alarm);
 	if (!options.print)
-		execute_start();
+		execute_start(options.keep);
 	for (uint64_t seed = options.from; seed < options.to; seed++) {
 		program_make(&program, seed);
 		run(&program, seed);

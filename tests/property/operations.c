@@ -3,9 +3,7 @@
  * What each operation of a program becomes: which stream, buffers and event its numbers mean at this place, and whether it may be done here
  * at all. Called by plan.c, which sees to the order.
  */
-#include "plan.h"
-
-#include <stddef.h>
+#include "operations.h"
 
 /* ---- choices ---- */
 
@@ -21,16 +19,7 @@ static uint32_t own_buffers(const struct planner *p, unsigned int thread)
 	return own;
 }
 
-static uint32_t device_buffers(unsigned int context)
-{
-	return ((1u << OF_CONTEXT) - 1) << context * OF_CONTEXT;
-}
-
-#define PINNED_BUFFERS   (((1u << (PINNED + REGISTERED)) - 1) << FIRST_PINNED)
-#define PAGEABLE_BUFFERS (((1u << PAGEABLE) - 1) << FIRST_PAGEABLE)
-
-/* One of them, mostly the first few; BUFFERS where there is none. */
-static unsigned int pick(const struct planner *p, uint32_t among, unsigned int number)
+unsigned int pick(const struct planner *p, uint32_t among, unsigned int number)
 {
 	unsigned int count, wanted;
 
@@ -44,12 +33,7 @@ static unsigned int pick(const struct planner *p, uint32_t among, unsigned int n
 	return (unsigned int)__builtin_ctz(among);
 }
 
-static unsigned int some_context(const struct planner *p)
-{
-	return p->plan->program->contexts > 1 && p->operation->number[0] % 4 == 0;
-}
-
-static unsigned int lane_of(const struct planner *p, unsigned int number, unsigned int spread)
+unsigned int lane_of(const struct planner *p, unsigned int number, unsigned int spread)
 {
 	const struct program *program = p->plan->program;
 
@@ -63,8 +47,7 @@ static unsigned int lane_of(const struct planner *p, unsigned int number, unsign
 	return FIRST_BLOCKING + spread % program->blocking;
 }
 
-/* Legacy calls that will be refused end the capture: now and then is enough. */
-static unsigned int some_lane(struct planner *p, unsigned int context)
+unsigned int some_lane(struct planner *p, unsigned int context)
 {
 	const uint16_t *number = p->operation->number;
 	unsigned int lane = lane_of(p, number[1], number[2]);
@@ -74,15 +57,14 @@ static unsigned int some_lane(struct planner *p, unsigned int context)
 	return lane;
 }
 
-static bool is_for_nodes(const struct planner *p, unsigned int context, unsigned int lane)
+bool runs_now(const struct planner *p, unsigned int context, unsigned int lane)
 {
-	/* What the legacy stream gets while it is refused ends the capture just the same. */
 	return !is_captured(p, context, lane) && !is_refused(p, context, lane);
 }
 
 /* ---- work ---- */
 
-static void plan_kernel(struct planner *p)
+void plan_kernel(struct planner *p)
 {
 	const uint16_t *number = p->operation->number;
 	unsigned int context = some_context(p), lane = some_lane(p, context), to, from;
@@ -128,7 +110,7 @@ static void plan_copy_of(struct planner *p, enum action_kind kind, bool now)
 		return;
 	if (now && !may_wait(p) && !(kind == ACTION_copy_now && is_refused(p, context, lane)))
 		return;
-	if (!now && !is_for_nodes(p, context, lane) &&
+	if (!now && !runs_now(p, context, lane) &&
 	    (buffer_is_pageable(to) || buffer_is_pageable(from)))
 		return;
 	if (buffer_is_pageable(to) && !may_wait(p))
@@ -159,17 +141,17 @@ static void plan_copy_of(struct planner *p, enum action_kind kind, bool now)
 			~(1ull << (p->plan->count - 1u) % 64);
 }
 
-static void plan_copy(struct planner *p)
+void plan_copy(struct planner *p)
 {
 	plan_copy_of(p, ACTION_copy, false);
 }
 
-static void plan_copy_now(struct planner *p)
+void plan_copy_now(struct planner *p)
 {
 	plan_copy_of(p, ACTION_copy_now, true);
 }
 
-static void plan_plane(struct planner *p)
+void plan_plane(struct planner *p)
 {
 	plan_copy_of(p, ACTION_plane, p->operation->number[2] % 2);
 }
@@ -190,17 +172,17 @@ static void plan_set_of(struct planner *p, bool now)
 		action->to = (uint8_t)to;
 }
 
-static void plan_set(struct planner *p)
+void plan_set(struct planner *p)
 {
 	plan_set_of(p, false);
 }
 
-static void plan_set_now(struct planner *p)
+void plan_set_now(struct planner *p)
 {
 	plan_set_of(p, true);
 }
 
-static void plan_peer(struct planner *p)
+void plan_peer(struct planner *p)
 {
 	const uint16_t *number = p->operation->number;
 	unsigned int thread = p->operation->thread, context = number[3] % 2, other = !context, to,
@@ -242,7 +224,7 @@ static void plan_peer(struct planner *p)
 }
 
 /* Several actions under a lock of the program, of which each thread's come in an order that nobody knows, and all orders give the same sum. */
-static void plan_add(struct planner *p)
+void plan_add(struct planner *p)
 {
 	unsigned int lane = lane_of(p, p->operation->number[1], p->operation->number[2]);
 
@@ -265,7 +247,7 @@ static void plan_host_of(struct planner *p, enum action_kind kind)
 
 	if (to == BUFFERS || from == BUFFERS)
 		return;
-	if (kind == ACTION_callback && !is_for_nodes(p, context, lane))
+	if (kind == ACTION_callback && !runs_now(p, context, lane))
 		return;
 	action = place(p, kind, p->operation->thread,
 		       (struct effect){context, lane, bit(from) | bit(to), bit(to)});
@@ -275,12 +257,12 @@ static void plan_host_of(struct planner *p, enum action_kind kind)
 	}
 }
 
-static void plan_host(struct planner *p)
+void plan_host(struct planner *p)
 {
 	plan_host_of(p, ACTION_host);
 }
 
-static void plan_callback(struct planner *p)
+void plan_callback(struct planner *p)
 {
 	plan_host_of(p, ACTION_callback);
 }
@@ -301,19 +283,19 @@ static void plan_look_of(struct planner *p, enum action_kind kind)
 	}
 }
 
-static void plan_look(struct planner *p)
+void plan_look(struct planner *p)
 {
 	plan_look_of(p, ACTION_look);
 }
 
-static void plan_touch(struct planner *p)
+void plan_touch(struct planner *p)
 {
 	plan_look_of(p, ACTION_touch);
 }
 
 /* ---- order that the program makes itself ---- */
 
-static void plan_record(struct planner *p)
+void plan_record(struct planner *p)
 {
 	unsigned int context = some_context(p), lane = some_lane(p, context),
 		     thread = p->operation->thread;
@@ -322,7 +304,7 @@ static void plan_record(struct planner *p)
 		record_on(p, thread, context, lane, some_event(p, thread, p->operation->number[3]));
 }
 
-static void plan_wait(struct planner *p)
+void plan_wait(struct planner *p)
 {
 	const uint16_t *number = p->operation->number;
 	unsigned int context = some_context(p), lane = some_lane(p, context),
@@ -333,7 +315,7 @@ static void plan_wait(struct planner *p)
 		wait_on(p, thread, context, lane, from, event);
 }
 
-static void plan_synchronize(struct planner *p)
+void plan_synchronize(struct planner *p)
 {
 	unsigned int context = some_context(p), lane = some_lane(p, context);
 
@@ -352,7 +334,7 @@ static void plan_synchronize(struct planner *p)
 }
 
 /* Queries have an answer only behind a gate, and behind a wait. */
-static void plan_query(struct planner *p)
+void plan_query(struct planner *p)
 {
 	const uint16_t *number = p->operation->number;
 	unsigned int context = some_context(p), lane = some_lane(p, context),
@@ -386,7 +368,7 @@ static void plan_query(struct planner *p)
 	append(p, ACTION_query, thread, context, lane);
 }
 
-static void plan_hand(struct planner *p)
+void plan_hand(struct planner *p)
 {
 	const uint16_t *number = p->operation->number;
 	unsigned int context = some_context(p), lane = some_lane(p, context),
@@ -409,7 +391,7 @@ static void plan_hand(struct planner *p)
 	p->words++;
 }
 
-static void plan_gate(struct planner *p)
+void plan_gate(struct planner *p)
 {
 	unsigned int context = some_context(p), lane = some_lane(p, context);
 	struct action *action;
@@ -438,285 +420,11 @@ void gate_open(struct planner *p, unsigned int thread)
 	p->gate.closed = false;
 }
 
-static void plan_open(struct planner *p)
+void plan_open(struct planner *p)
 {
 	if (p->gate.closed)
 		gate_open(p, p->operation->thread);
 }
-
-/* ---- captures ---- */
-
-static void plan_begin(struct planner *p)
-{
-	const uint16_t *number = p->operation->number;
-	unsigned int context = some_context(p), lane = some_lane(p, context);
-
-	if (lane == LEGACY)
-		lane = p->plan->program->side && number[2] % 2 ? FIRST_SIDE : FIRST_BLOCKING;
-	if (!may_wait(p) || p->beside ||
-	    !append(p, ACTION_begin, p->operation->thread, context, lane))
-		return;
-	p->plan->action[p->plan->count - 1].item = (uint8_t)(number[3] % 3);
-	p->capture.active = p->capture.valid = true;
-	p->capture.blocks = lane_is_legacy_ordered(lane);
-	p->capture.thread = p->operation->thread;
-	p->capture.context = context;
-	p->capture.lane = lane;
-	p->capture.second = LANES;
-	p->capture.mode = number[3] % 3;
-	p->capture.left = 2 + number[4] % 6;
-	p->capture.reads = p->capture.writes = 0;
-}
-
-/* Another stream is pulled into the capture, and works beside the first one. */
-static void plan_fork(struct planner *p)
-{
-	const uint16_t *number = p->operation->number;
-	unsigned int context = p->capture.context, other = lane_of(p, number[1], number[2]), to,
-		     from;
-	struct action *action;
-
-	/* Of an invalid capture the other stream would be no part. */
-	if (!p->capture.active || !p->capture.valid || p->capture.second != LANES ||
-	    other == LEGACY || other == p->capture.lane || p->capture.lane >= OWN || other >= OWN)
-		return;
-	to = pick(p, device_buffers(context), number[3]);
-	from = pick(p, device_buffers(context), number[4]);
-	if (to == from || to == BUFFERS)
-		return;
-	action = place(p, ACTION_fork, p->operation->thread,
-		       (struct effect){context, p->capture.lane, bit(to) | bit(from),
-				       bit(to) | bit(from)});
-	if (!action)
-		return;
-	action->to = (uint8_t)to;
-	action->from = (uint8_t)from;
-	action->item = (uint8_t)other;
-	p->capture.second = other;
-	p->capture.blocks |= lane_is_legacy_ordered(other);
-}
-
-void capture_close(struct planner *p)
-{
-	unsigned int slot = p->operation->number[4] % EXECS;
-	struct action *action;
-
-	p->closing = true;
-	action = append(p, ACTION_end, p->capture.thread, p->capture.context, p->capture.lane);
-	p->closing = false;
-	p->capture.active = false;
-	if (!action)
-		return;
-	action->item = (uint8_t)slot;
-	action->from = p->capture.valid;
-	p->exec[slot].there = p->capture.valid;
-	p->exec[slot].context = p->capture.context;
-	p->exec[slot].reads = p->capture.reads;
-	p->exec[slot].writes = p->capture.writes;
-}
-
-static void plan_end(struct planner *p)
-{
-	if (p->capture.active)
-		capture_close(p);
-}
-
-static void plan_replay(struct planner *p)
-{
-	unsigned int slot = p->operation->number[3] % EXECS, lane, context;
-	struct action *action;
-
-	context = p->exec[slot].context;
-	lane = some_lane(p, context);
-	if (!p->exec[slot].there || p->beside || !is_for_nodes(p, context, lane))
-		return;
-	action = place(p, ACTION_replay, p->operation->thread,
-		       (struct effect){context, lane, p->exec[slot].reads, p->exec[slot].writes});
-	if (action)
-		action->item = (uint8_t)slot;
-}
-
-/* ---- memory and streams that come and go ---- */
-
-static void forget_graphs_with(struct planner *p, unsigned int buffer)
-{
-	for (unsigned int i = 0; i < EXECS; i++)
-		if ((p->exec[i].reads | p->exec[i].writes) & bit(buffer))
-			p->exec[i].there = false;
-}
-
-static void plan_take(struct planner *p)
-{
-	unsigned int context = some_context(p), lane = some_lane(p, context),
-		     buffer = context * OF_CONTEXT + PLAIN + p->operation->number[3] % POOLED;
-	struct action *action;
-
-	if (p->live & bit(buffer) || p->capture.active || p->beside)
-		return;
-	p->reads[buffer] = p->writes[buffer] = (struct set){{0}};
-	action = place(p, ACTION_take, p->operation->thread,
-		       (struct effect){context, lane, 0, bit(buffer)});
-	if (!action)
-		return;
-	action->to = (uint8_t)buffer;
-	p->live |= bit(buffer);
-}
-
-static void plan_give(struct planner *p)
-{
-	unsigned int context = some_context(p), lane = some_lane(p, context),
-		     buffer = context * OF_CONTEXT + PLAIN + p->operation->number[3] % POOLED;
-	struct action *action;
-
-	if (!(p->live & bit(buffer)) || p->capture.active || p->beside)
-		return;
-	action = place(p, ACTION_give, p->operation->thread,
-		       (struct effect){context, lane, 0, bit(buffer)});
-	if (!action)
-		return;
-	action->to = (uint8_t)buffer;
-	p->live &= ~bit(buffer);
-	forget_graphs_with(p, buffer);
-}
-
-/* Freed while it may be in use, allocated again, and filled by the next action on a lane. */
-static void plan_renew(struct planner *p)
-{
-	const uint16_t *number = p->operation->number;
-	unsigned int context = some_context(p), lane = some_lane(p, context), buffer;
-	struct set reads, writes;
-	struct action *action;
-
-	buffer = pick(p, ((1u << PLAIN) - 1) << context * OF_CONTEXT, number[3]);
-	if (buffer == BUFFERS || !may_wait(p))
-		return;
-	reads = p->reads[buffer];
-	writes = p->writes[buffer];
-	p->reads[buffer] = p->writes[buffer] = (struct set){{0}};
-	action = place(p, ACTION_renew, p->operation->thread,
-		       (struct effect){context, lane, 0, bit(buffer)});
-	if (!action) {
-		p->reads[buffer] = reads;
-		p->writes[buffer] = writes;
-		return;
-	}
-	action->to = (uint8_t)buffer;
-	forget_graphs_with(p, buffer);
-}
-
-static void plan_block_of(struct planner *p, enum action_kind kind, uint32_t among)
-{
-	unsigned int buffer = pick(p, among, p->operation->number[3]);
-	struct action *action;
-
-	if (buffer == BUFFERS || !may_wait(p))
-		return;
-	action = append(p, kind, p->operation->thread, 0, LEGACY);
-	if (!action)
-		return;
-	action->to = (uint8_t)buffer;
-	host_did(p, p->operation->thread, 0, bit(buffer));
-	forget_graphs_with(p, buffer);
-}
-
-static void plan_pin(struct planner *p)
-{
-	plan_block_of(p, ACTION_pin, ((1u << PINNED) - 1) << FIRST_PINNED);
-}
-
-static void plan_map(struct planner *p)
-{
-	plan_block_of(p, ACTION_map, bit(FIRST_REGISTERED));
-}
-
-static void plan_restart(struct planner *p)
-{
-	const struct program *program = p->plan->program;
-	unsigned int context = some_context(p),
-		     lane = lane_of(p, p->operation->number[1], p->operation->number[2]);
-	struct view *view = view_of(p, p->operation->thread);
-
-	if (lane == LEGACY || lane >= OWN)
-		lane = FIRST_BLOCKING + p->operation->number[2] % program->blocking;
-	if (p->beside || p->capture.active ||
-	    !append(p, ACTION_restart, p->operation->thread, context, lane))
-		return;
-	if (lane_is_legacy_ordered(lane))
-		set_join(&view->gone[context], &view->lane[context][lane]);
-	view->lane[context][lane] = (struct set){{0}};
-	p->life[context][lane]++;
-}
-
-/* ---- questions and mistakes ---- */
-
-static void plan_ask(struct planner *p)
-{
-	append(p, ACTION_ask, p->operation->thread, some_context(p), LEGACY);
-}
-
-static void plan_wrong(struct planner *p)
-{
-	struct action *action;
-
-	if (p->gate.closed && p->operation->number[3] % 8 == 7)
-		return; /* it frees, and would wait */
-	action = append(p, ACTION_wrong, p->operation->thread, some_context(p), LEGACY);
-	if (!action)
-		return;
-	action->item = (uint8_t)(p->operation->number[3] % 8);
-	/* While anything captures: what is refused for another reason, and an allocation, which is forbidden then. */
-	if (p->capture.active && (action->item < 1 || action->item > 3)) {
-		action->item = 7;
-		if (p->capture.mode == 0 ||
-		    (p->capture.mode == 1 && p->capture.thread == p->operation->thread))
-			p->capture.valid = false;
-	}
-}
-
-/*
- * A thread's call waits, behind a gate: its queue is full, or it launches what is not loaded yet, or it copies from pageable memory. Another
- * thread works on meanwhile, and opens the gate only then. What the call put on its stream in the end, the next action uses.
- */
-static void plan_flood(struct planner *p)
-{
-	unsigned int thread = p->operation->thread, threads = p->plan->program->threads,
-		     way = p->operation->number[3] % 4;
-	unsigned int lane = way < 2 ? FIRST_BLOCKING : LEGACY,
-		     used = way == 1 || way == 2 ? bit(thread) : 0;
-	struct action *action;
-
-	if (threads < 2 || p->words == WORDS)
-		return;
-	/* The default stream is rewritten from here on. */
-	action = place(p, ACTION_set, thread, (struct effect){0, LEGACY, 0, 0});
-	if (action)
-		action->to = BUFFERS;
-	action = place(p, ACTION_flood, thread, (struct effect){0, lane, 0, used});
-	if (!action)
-		return;
-	action->item = (uint8_t)p->words;
-	action->from = (uint8_t)way;
-	action->to = (uint8_t)thread;
-	if (used) {
-		action = place(p, ACTION_hash, thread, (struct effect){0, LEGACY, used, used});
-		if (action)
-			action->to = action->from = (uint8_t)thread;
-	}
-	p->closing = true;
-	action = append(p, ACTION_flood_open, (thread + 1) % threads, 0, LEGACY);
-	p->closing = false;
-	if (!action)
-		return;
-	action->item = (uint8_t)p->words++;
-	action->from = (uint8_t)way;
-}
-
-static void plan_nothing(struct planner *p)
-{
-}
-
-#define plan_parallel plan_nothing
-#define plan_serial   plan_nothing
 
 void operation_plan(struct planner *p)
 {

@@ -116,6 +116,8 @@ enum {
 	PROGRAM_LEGACY_LAST = 2, /* `add` ends on the legacy stream, not begins there */
 	PROGRAM_QUICK_END = 4,   /* final bytes are read without waiting before */
 	PROGRAM_PENDING_END = 8, /* threads end with work on their own streams */
+	PROGRAM_COLD = 16,       /* kernels are launched for the first time by the program itself */
+	PROGRAM_FLAGS = 31,
 };
 
 /* ---- generate.c, text.c ---- */
@@ -228,8 +230,11 @@ static inline bool lane_is_legacy_ordered(unsigned int lane)
 
 /* Runs it; actions and what they return go to `to` (NULL: nowhere). */
 uint64_t plan_run(const struct plan *plan, FILE *to);
-/* Once a process. */
-void execute_start(void);
+/*
+ * Once a process. keep: contexts are made once, and only what is in them ends with each program, since real drivers take long to make one. All
+ * programs have created contexts then.
+ */
+void execute_start(bool keep);
 
 /* splitmix64 */
 static inline uint64_t next_random(uint64_t *state)

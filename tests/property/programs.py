@@ -205,7 +205,7 @@ def smaller_heads(program):
         yield program.changed(side=head["side"] - 1)
     if head["blocking"] > 1:
         yield program.changed(blocking=head["blocking"] - 1)
-    for bit in (1, 2, 4, 8):
+    for bit in (1, 2, 4, 8, 16):
         if head["flags"] & bit:
             yield program.changed(flags=head["flags"] & ~bit)
 
