@@ -263,6 +263,28 @@ class Missing(Case):
             (line,) = self.findings(made)
             self.assertIn(f"; that of record {stale} stands for records up to {number} only", line, kind)
 
+    def test_a_stale_event_says_nothing_of_what_its_stream_waited_for_later(self):
+        made = Journal({1: LEGACY, 2: BLOCKING})
+        first = made.submit(2)
+        native = made.submit(1)
+        last = made.submit(2)
+        made.turn(SUBSTITUTE)
+        barrier = made.explicit(2, recorded=first)
+        made.submit(1, SUBSTITUTE)
+        self.assertEqual({re.search(r"stream \d, record (\d+): ", line)[1] for line in self.findings(made)},
+                         {str(made.number(native)), str(made.number(last))})
+        barrier.recorded = last
+        self.check(made)
+
+    def test_a_wait_of_the_host_orders_its_own_stream_only(self):
+        made = start(BLOCKING)
+        before = made.submit(1, SUBSTITUTE)
+        made.barrier(HOST, (1, SUBSTITUTE), (1, NATIVE))
+        self.expect(made, before, made.submit(2), "a post barrier from stream 1 (substitute) to stream 2 is missing")
+        made.records.insert(3, made.submit(1))
+        made.records.pop()
+        self.check(made)
+
     def test_an_event_as_old_as_the_operation_is_new_enough(self):
         for make in ALL.values():
             made, barrier, before, _ = make()
