@@ -45,7 +45,7 @@ enum call_flag {
 	CALL_FIRST_USE = 1 << 2,    /* first launch of this function handle in this process */
 	CALL_SYNC_MEMOPS = 1 << 3,  /* an operand or the context has SYNC_MEMOPS */
 	CALL_CAPTURED = 1 << 4,     /* the stream is capturing: no submission, no wait */
-	CALL_TWO_CONTEXTS = 1 << 5, /* peer copy: `peer_context` is set */
+	CALL_TWO_CONTEXTS = 1 << 5, /* peer copy: `peer_context` and `peer_to` are set */
 	/*
 	 * The operand may be host memory (a `void *` parameter, or the unified addresses of
 	 * cuMemcpy): an address in no known range is then pageable. Without the flag (a
@@ -91,7 +91,7 @@ struct call {
 	uint64_t source, destination; /* addresses; 0: no such operand, or an array */
 	uint64_t bytes;               /* moved or allocated; 0 unknown */
 	uint64_t subject; /* what it is about: function launched, event waited for, pointer freed */
-	uint64_t peer_context;
+	uint64_t peer_context, peer_to; /* of a peer copy: the source's, and the destination's */
 
 	/* Filled by state_before(). */
 	struct state_context *context; /* NULL unknown */

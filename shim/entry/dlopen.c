@@ -23,6 +23,7 @@ static void note(const char *how, const char *file)
 	if (entry_setup())
 		emit_note(NOTE_PASS_THROUGH, text);
 	state_unseen();
+	legacy_retreat();
 	errno = saved;
 }
 

@@ -115,6 +115,7 @@ static void note_second_driver(const void *address)
 	if (dladdr(address, &info) && info.dli_fname && driver_is_name(info.dli_fname)) {
 		emit_note(NOTE_SECOND_DRIVER, info.dli_fname);
 		state_unseen();
+		legacy_retreat();
 	}
 }
 

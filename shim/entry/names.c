@@ -65,6 +65,7 @@ void *entry_substitute(void *address, const char *name)
 		if (driver_contains(address)) {
 			emit_note(NOTE_UNWRAPPED_HANDED_OUT, name);
 			state_unseen();
+			legacy_retreat();
 		}
 		return address;
 	}

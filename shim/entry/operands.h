@@ -83,9 +83,8 @@ static inline uint64_t operand_sync_memops(CUpointer_attribute attribute, const 
 
 /* Peer copies: the other context, as its handle. With both given it is the source's; the
  * destination's where that is missing. */
-#define OPERAND_PEER(destination, source)                                                          \
-	((uint64_t)(uintptr_t)((source) ? (source) : (destination)))
-#define OPERAND_PEER_3D(copy) ((copy) ? OPERAND_PEER((copy)->dstContext, (copy)->srcContext) : 0)
+#define OPERAND_PEER_FROM_3D(copy) ((copy) ? (copy)->srcContext : NULL)
+#define OPERAND_PEER_TO_3D(copy)   ((copy) ? (copy)->dstContext : NULL)
 
 /* Batches: the first entry stands for all; the bytes are those of all. */
 #define OPERAND_BATCH_FIRST(addresses, count)                                                      \

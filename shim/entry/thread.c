@@ -277,6 +277,7 @@ void *entry_thunk_resolve(uint32_t function)
 		entry_live();
 		/* Nobody knows what it puts on which stream. */
 		state_unseen();
+		legacy_retreat();
 		if (open_emit()) {
 			uint64_t *counters = emit_thunk_counters();
 

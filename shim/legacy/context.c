@@ -36,7 +36,10 @@ void legacy_start(bool (*denied)(const struct call *call), struct record_rewrite
 		return;
 	if (!driver.cuEventCreate || !driver.cuEventRecord || !driver.cuStreamWaitEvent ||
 	    !driver.cuStreamCreateWithPriority || !driver.cuStreamGetPriority ||
-	    !driver.cuStreamIsCapturing || !driver.cuStreamSynchronize) {
+	    !driver.cuStreamIsCapturing || !driver.cuStreamSynchronize || !driver.cuStreamQuery ||
+	    !driver.cuEventSynchronize || !driver.cuEventDestroy_v2 ||
+	    !driver.cuThreadExchangeStreamCaptureMode || !driver.cuCtxGetCurrent ||
+	    !driver.cuCtxPushCurrent_v2 || !driver.cuCtxPopCurrent_v2) {
 		emit_note(NOTE_REWRITE, "legacy: off: the driver lacks a function");
 		return;
 	}
@@ -155,7 +158,8 @@ static bool create(struct legacy_context *context)
 {
 	int priority = 0;
 
-	if (driver.cuStreamGetPriority(CU_STREAM_LEGACY, &priority) != CUDA_SUCCESS)
+	if (driver.cuCtxGetCurrent(&context->handle) != CUDA_SUCCESS ||
+	    driver.cuStreamGetPriority(CU_STREAM_LEGACY, &priority) != CUDA_SUCCESS)
 		return false;
 	if (!context->before &&
 	    driver.cuEventCreate(&context->before, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
@@ -231,6 +235,27 @@ void legacy_drop(bool (*lives)(uint64_t id))
 		legacy_show_turn(context);
 		legacy_unlock(context);
 		legacy_tell_end(context, number);
+	}
+}
+
+void legacy_retreat(void)
+{
+	struct legacy_context *context;
+	struct legacy_pass pass = {.tells = emit_traces_full()};
+
+	if (!legacy_active())
+		return;
+	/* Pairs with the release store in take(). */
+	for (context = __atomic_load_n(&all, __ATOMIC_ACQUIRE); context; context = context->next) {
+		if (!legacy_is_substitute(context) || !legacy_lock(context))
+			continue;
+		pass.turns = pass.barriers = 0;
+		pass.context = context;
+		if (__atomic_load_n(&context->id, __ATOMIC_ACQUIRE) &&
+		    legacy_is_substitute(context))
+			legacy_to_native(context, &pass);
+		legacy_unlock(context);
+		legacy_tell(&pass);
 	}
 }
 

@@ -18,6 +18,7 @@
 #include "emit/busy.h"
 #include "emit/lock.h"
 #include "legacy/legacy.h"
+#include "state/state.h"
 
 struct state_context;
 struct record_rewrite;
@@ -44,6 +45,7 @@ struct legacy_context {
 	uint32_t patience; /* how many it takes until the turn changes */
 	uint64_t sequence; /* of order_* records */
 
+	CUcontext handle;      /* of the context, while there is a substitute */
 	CUstream substitute;   /* NULL: not made yet */
 	CUevent before, after; /* recorded in front of it; behind it */
 	uint32_t
@@ -55,8 +57,9 @@ struct legacy_context {
 	uint64_t recorded_at; /* ... as the record of this sequence says */
 	/* Blocking streams with work that the substitute is not behind: one, ... */
 	struct state_stream *dirty;
-	int credit;     /* what the turn may still cost (turn.c) */
-	bool joins_all; /* ... or more, or one that no event can be recorded on */
+	const void *dirtied_by; /* the one thread that put it there (turn.c); NULL: several */
+	int credit;             /* what the turn may still cost (turn.c) */
+	bool joins_all;         /* ... or more, or one that no event can be recorded on */
 };
 
 enum { LEGACY_USED_LEGACY = 1, LEGACY_USED_BLOCKING = 2, LEGACY_USED_BOTH = 3 };
@@ -83,6 +86,17 @@ static inline void legacy_unlock(struct legacy_context *context)
 	busy_lock_given();
 	lock_give(&context->lock);
 }
+
+/* Under the lock: is the entry another context's by now, or none's? */
+static inline bool legacy_is_dead(const struct legacy_context *context, const struct call *call)
+{
+	return __atomic_load_n(&context->id, __ATOMIC_ACQUIRE) != state_context_id(call->context);
+}
+
+/* turn.c: a blocking stream captures: the driver refuses whatever touches the legacy stream, and a barrier there would end the capture. */
+bool legacy_is_refused(void);
+/* turn.c, under the lock: the legacy stream itself comes behind the substitute, and has its turn. */
+void legacy_to_native(struct legacy_context *context, struct legacy_pass *pass);
 
 /* context.c, under the lock: the turn has changed. */
 void legacy_show_turn(const struct legacy_context *context);

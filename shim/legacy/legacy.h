@@ -36,8 +36,7 @@ static inline bool legacy_active(void)
 /* What a row of the catalogue is; the generator says so. */
 enum legacy_class {
 	LEGACY_REDIRECT, /* its stream is an argument, and it may be one that never waits but for a full queue */
-	LEGACY_NATIVE,  /* it may wait, or has no stream argument */
-	LEGACY_OBSERVE, /* waits for its stream or asks about it, and puts nothing on it */
+	LEGACY_NATIVE, /* it may wait, or has no stream argument */
 };
 
 /* Barriers of one call, for the trace. */
@@ -46,12 +45,13 @@ enum legacy_class {
 /* One call on its way; on the caller's stack. */
 struct legacy_pass {
 	struct legacy_context *context; /* NULL: the call has nothing to do with legacy order */
-	struct legacy_context *peer;    /* of a peer copy: counted there, too */
-	CUstream stream; /* what the driver is given for the program's handle, if ... */
-	bool redirected; /* ... so: the substitute */
-	bool held;       /* the submission lock is */
-	bool counted;    /* as in flight, without the lock */
-	bool tells;      /* the trace wants what follows */
+	struct legacy_context
+		*peers[2]; /* of a peer copy, but for the own one: counted there, too */
+	CUstream stream;   /* what the driver is given for the program's handle, if ... */
+	bool redirected;   /* ... so: the substitute */
+	bool held;         /* the submission lock is */
+	bool counted;      /* as in flight, without the lock */
+	bool tells;        /* the trace wants what follows */
 	uint8_t place, reason, elided;      /* of the operation: TRACE_ORDER_... */
 	uint8_t turns, barriers;            /* how many of these there are */
 	bool is_first;                      /* operation of its stream: `newcomer` tells */
@@ -85,6 +85,12 @@ void legacy_drop(bool (*lives)(uint64_t id));
  * What was learned by asking holds only if the number is the same afterwards.
  */
 CUstream legacy_handle(uint64_t context, uint64_t *ret_turn);
+
+/*
+ * Calls may go past the rooms from now on, and must find the work of the legacy stream in its place: what is on a substitute, the legacy stream itself is
+ * put behind. Before the first of those calls; state_doubt() came first.
+ */
+void legacy_retreat(void);
 
 /* In a forked child: nothing is there any more. */
 void legacy_forked(void);

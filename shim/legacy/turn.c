@@ -106,14 +106,28 @@ static bool is_ahead(const struct legacy_context *context)
 	return context->epoch != context->turn_epoch;
 }
 
+/* The legacy stream has its name in its own context only, and a call on another stream may come from any. */
+static bool back(struct legacy_context *context, struct legacy_pass *pass)
+{
+	bool is_current = state_current_context() == context->id, is_placed;
+	CUcontext popped;
+
+	if (!is_current && driver.cuCtxPushCurrent_v2(context->handle) != CUDA_SUCCESS)
+		return false;
+	is_placed = barrier_back(context, pass);
+	if (!is_current)
+		(void)driver.cuCtxPopCurrent_v2(&popped);
+	return is_placed;
+}
+
 /*
  * The driver refuses to let the legacy stream wait: then the host waits, which is as good. Not where a blocking stream captures: there the
  * program's own call is refused, too.
  */
-static void to_native(struct legacy_context *context, struct legacy_pass *pass)
+void legacy_to_native(struct legacy_context *context, struct legacy_pass *pass)
 {
 	turned(context, pass, TRACE_ORDER_NATIVE);
-	if (!barrier_back(context, pass)) {
+	if (!back(context, pass)) {
 		(void)driver.cuStreamSynchronize(context->substitute);
 		emit_note(NOTE_REWRITE, "legacy: a barrier could not be placed, the host waited");
 	}
@@ -130,7 +144,8 @@ static void to_native(struct legacy_context *context, struct legacy_pass *pass)
 /* True: the turn is SUBSTITUTE now. */
 static bool to_substitute(struct legacy_context *context, struct legacy_pass *pass)
 {
-	if (!legacy_make_substitute(context))
+	/* Under the lock: behind legacy_retreat() there is no turn of ours. */
+	if (state_is_doubted() || !legacy_make_substitute(context))
 		return false;
 	/* Pairs with count_in_native(): whoever counted itself before is seen here, who does it later sees this. */
 	__atomic_store_n(&context->shut, 1, __ATOMIC_SEQ_CST);
@@ -154,6 +169,18 @@ static bool to_substitute(struct legacy_context *context, struct legacy_pass *pa
 	return true;
 }
 
+/* Its address is the thread's name. */
+static __thread char own_name __attribute__((tls_model("initial-exec")));
+
+/*
+ * The dirty stream has done all that it was given, and the program may know: who asks it then must not find a record of ours under way. Only
+ * this thread has put work there, so that none of it is without its number yet.
+ */
+static bool is_done(const struct legacy_context *context)
+{
+	return context->dirtied_by == &own_name && !state_queued(context->dirty);
+}
+
 /* Everything that the substitute's next operation must come behind. False: a barrier could not be placed. */
 static bool join(struct legacy_context *context, struct legacy_pass *pass)
 {
@@ -164,7 +191,7 @@ static bool join(struct legacy_context *context, struct legacy_pass *pass)
 		context->credit += context->credit < CREDIT_MAX;
 		return true;
 	}
-	if (context->joins_all || state_queued(context->dirty) >= QUEUE_MAX ||
+	if (context->joins_all || is_done(context) || state_queued(context->dirty) >= QUEUE_MAX ||
 	    !barrier_explicit(context, pass)) {
 		if (!barrier_join(context, pass))
 			return false;
@@ -176,8 +203,14 @@ static bool join(struct legacy_context *context, struct legacy_pass *pass)
 
 static void is_dirty(struct legacy_context *context, struct state_stream *stream, uint32_t kind)
 {
-	if (context->joins_all || context->dirty == stream)
+	if (context->joins_all)
 		return;
+	if (context->dirty == stream) {
+		if (context->dirtied_by != &own_name)
+			context->dirtied_by = NULL;
+		return;
+	}
+	context->dirtied_by = &own_name;
 	/* Another thread's per-thread stream has no name. */
 	if (context->dirty || kind != STREAM_BLOCKING) {
 		context->dirty = NULL;
@@ -227,8 +260,7 @@ static uint8_t reason(struct legacy_context *context, const struct call *call,
 	return legacy_denied(call) ? TRACE_ORDER_DENIED : 0;
 }
 
-/* A blocking stream captures: the driver refuses whatever touches the legacy stream, and a barrier there would end the capture. */
-static bool is_refused(void)
+bool legacy_is_refused(void)
 {
 	CUstreamCaptureStatus status;
 
@@ -260,9 +292,9 @@ static void legacy_in_substitute(struct legacy_context *context, struct legacy_p
 		return;
 	}
 	pass->reason = why ? why : TRACE_ORDER_DOUBT;
-	if (is_refused())
+	if (legacy_is_refused())
 		return;
-	to_native(context, pass);
+	legacy_to_native(context, pass);
 	count_in(context, pass);
 }
 
@@ -272,6 +304,15 @@ static void blocking_in_substitute(struct legacy_context *context, const struct 
 	uint64_t *epoch = state_legacy_epoch(call->stream);
 	uint64_t known = *epoch > context->turn_epoch ? *epoch : context->turn_epoch;
 
+	/*
+	 * Of a stream that nobody saw made only the driver knows whether it is ordered with the legacy one. And in a queue that may be full, a
+	 * barrier of ours would wait for room under the lock.
+	 */
+	if (call->stream_kind == STREAM_UNKNOWN || (known != context->epoch && !is_short(call))) {
+		legacy_to_native(context, pass);
+		count_in(context, pass);
+		return;
+	}
 	if (known == context->epoch) {
 		pass->elided = TRACE_ORDER_ORDERED;
 	} else if (barrier_post(context, pass, call->stream, handle_of(call))) {
@@ -326,11 +367,6 @@ static uint8_t why_unwanted(const struct legacy_context *context)
 		       : TRACE_ORDER_UNMIXED;
 }
 
-static bool is_dead(const struct legacy_context *context, const struct call *call)
-{
-	return __atomic_load_n(&context->id, __ATOMIC_ACQUIRE) != state_context_id(call->context);
-}
-
 /* The lock is held by this thread further out: a call from a signal handler, or that the driver made. */
 static void nested(struct legacy_pass *pass)
 {
@@ -357,7 +393,7 @@ static void enter_legacy(struct legacy_context *context, const struct call *call
 		return;
 	}
 	pass->reason = why;
-	if (is_dead(context, call)) {
+	if (legacy_is_dead(context, call)) {
 		pass->context = NULL;
 	} else if (legacy_is_substitute(context)) {
 		legacy_in_substitute(context, pass, why);
@@ -388,7 +424,7 @@ static void enter_blocking(struct legacy_context *context, const struct call *ca
 		return;
 	}
 	quick = class == LEGACY_REDIRECT && is_quick(call) && is_short(call);
-	if (is_dead(context, call))
+	if (legacy_is_dead(context, call))
 		pass->context = NULL;
 	else if (legacy_is_substitute(context))
 		blocking_in_substitute(context, call, pass, quick);
@@ -399,54 +435,52 @@ static void enter_blocking(struct legacy_context *context, const struct call *ca
 		legacy_unlock(context);
 }
 
-/* What waits for the legacy stream waits for its blocking streams, too: the substitute is behind them then. Nothing is held on return. */
-static void observe(struct legacy_context *context, const struct call *call,
-		    struct legacy_pass *pass)
+/*
+ * A copy between two contexts is ordered in both, of which the current one may be neither: native in the others, too, which are made current for as
+ * long as that takes. Returns the context, if the call is counted there.
+ */
+static struct legacy_context *enter_peer(uint64_t context, const struct legacy_pass *pass)
 {
-	if (call->stream_kind != STREAM_LEGACY || !legacy_is_substitute(context) ||
-	    !legacy_lock(context)) {
-		pass->context = NULL;
-		return;
-	}
-	if (is_dead(context, call) || !legacy_is_substitute(context) || is_refused()) {
-		/* The driver's business. */
-	} else if (!state_is_doubted() && join(context, pass)) {
-		in_substitute(context, pass);
-	} else {
-		to_native(context, pass);
-	}
-	legacy_unlock(context);
-}
-
-/* A copy between two contexts is ordered in both: native in the other one, too, which is made current for as long as that takes. */
-static void enter_peer(struct call *call, struct legacy_pass *pass)
-{
-	struct state_context *of = state_context_by_handle(call->peer_context);
+	struct state_context *of = state_context_by_handle(context);
 	struct legacy_context *peer = of ? legacy_of(of) : NULL;
-	struct legacy_pass other = {.tells = emit_traces_full()};
-	CUcontext handle = (CUcontext)(uintptr_t)call->peer_context, popped;
+	struct legacy_pass other = {.tells = pass->tells};
+	CUcontext handle = (CUcontext)(uintptr_t)context, popped;
 
 	if (!peer || peer == pass->context)
-		return;
-	pass->peer = peer;
+		return NULL;
 	if (count_in_native(peer, &other))
-		return;
-	if (!driver.cuCtxPushCurrent_v2 || !driver.cuCtxPopCurrent_v2 ||
-	    driver.cuCtxPushCurrent_v2(handle) != CUDA_SUCCESS) {
-		pass->peer = NULL;
-		return;
-	}
+		return peer;
+	if (driver.cuCtxPushCurrent_v2(handle) != CUDA_SUCCESS)
+		return NULL;
 	if (legacy_lock(peer)) {
 		other.context = peer;
-		if (legacy_is_substitute(peer) && !is_refused())
-			to_native(peer, &other);
+		if (legacy_is_substitute(peer) && !legacy_is_refused())
+			legacy_to_native(peer, &other);
 		count_in(peer, &other);
 		legacy_unlock(peer);
 		legacy_tell(&other);
 	} else {
-		pass->peer = NULL;
+		peer = NULL;
 	}
 	(void)driver.cuCtxPopCurrent_v2(&popped);
+	return peer;
+}
+
+static void enter_peers(const struct call *call, struct legacy_pass *pass)
+{
+	pass->peers[0] = enter_peer(call->peer_context, pass);
+	pass->peers[1] = enter_peer(call->peer_to, pass);
+	if (pass->peers[0] || pass->peers[1])
+		busy_in_flight(1, pass->peers[!pass->peers[0]]->number);
+}
+
+static void leave_peers(struct legacy_pass *pass)
+{
+	int i;
+
+	for (i = 0; i < 2; i++)
+		if (pass->peers[i])
+			__atomic_sub_fetch(&pass->peers[i]->in_flight, 1, __ATOMIC_SEQ_CST);
 }
 
 void legacy_enter(struct call *call, struct legacy_pass *pass, enum legacy_class class)
@@ -464,22 +498,17 @@ void legacy_enter(struct call *call, struct legacy_pass *pass, enum legacy_class
 		return;
 	pass->context = context;
 	pass->tells = emit_traces_full();
-	if (class == LEGACY_OBSERVE) {
-		observe(context, call, pass);
-		legacy_tell(pass);
-		pass->context = NULL;
-		return;
-	}
 	note_use(context, call);
 	if (call->flags & CALL_TWO_CONTEXTS)
-		enter_peer(call, pass);
-	if (pass->peer)
-		busy_in_flight(1, pass->peer->number);
+		enter_peers(call, pass);
 	legacy_meet(call, pass);
 	if (is_legacy)
 		enter_legacy(context, call, pass, class);
 	else
 		enter_blocking(context, call, pass, class);
+	/* Then legacy_leave() does not follow. */
+	if (!pass->context)
+		leave_peers(pass);
 }
 
 void legacy_leave(struct legacy_pass *pass)
@@ -487,13 +516,12 @@ void legacy_leave(struct legacy_pass *pass)
 	if (pass->held)
 		legacy_unlock(pass->context);
 	legacy_tell(pass);
-	if (pass->counted || pass->peer) {
+	if (pass->counted || pass->peers[0] || pass->peers[1]) {
 		busy_in_flight(0, 0);
 		busy_in_flight(1, 0);
 	}
 	/* Behind the call: who finds nobody in flight comes after it. */
 	if (pass->counted)
 		__atomic_sub_fetch(&pass->context->in_flight, 1, __ATOMIC_SEQ_CST);
-	if (pass->peer)
-		__atomic_sub_fetch(&pass->peer->in_flight, 1, __ATOMIC_SEQ_CST);
+	leave_peers(pass);
 }

@@ -54,8 +54,10 @@ void rewrite_start(void)
 
 void rewrite_export_table(bool known)
 {
-	if (!known)
-		state_doubt("off: an unknown export table was handed out");
+	if (known)
+		return;
+	state_doubt("off: an unknown export table was handed out");
+	legacy_retreat();
 }
 
 bool rewrite_context_ending(struct call *call, CUresult *ret_result)

@@ -112,6 +112,7 @@ class Row:
     bytes: str = None
     subject: str = None
     peer: str = None
+    peer_to: str = None
     host: str = None  # source, destination, both, none; None: by the parameters' types
     submits: str = "none"
     rules: list = field(default_factory=list)
@@ -171,7 +172,7 @@ class Row:
     def expressions(self):
         """(key, C text) of everything that names parameters."""
         for key, text in (("stream", self.stream_argument), ("source", self.source), ("destination", self.destination),
-                          ("bytes", self.bytes), ("subject", self.subject), ("peer", self.peer)):
+                          ("bytes", self.bytes), ("subject", self.subject), ("peer", self.peer), ("peer_to", self.peer_to)):
             if text is not None:
                 yield key, text
         for key, hooks in (("before", self.before), ("after", self.after), ("result", self.result), ("rewrite", self.rewrite)):
@@ -561,7 +562,7 @@ def _row(place, name, values, ends, known_hooks):
         row.stream = stream
     else:
         raise reader.error("stream", f"unknown value {_shown(stream)} (one of: none implicit context {{argument: NAME}})")
-    for key in ("source", "destination", "bytes", "subject", "peer"):
+    for key in ("source", "destination", "bytes", "subject", "peer", "peer_to"):
         setattr(row, key, reader.expression(key))
     if "host" in values:
         row.host = reader.choice("host", ("source", "destination", "both", "none"), None)

@@ -27,7 +27,7 @@ HOLD_NOTHING = ("queue-full", "pageable-h2d-async", "pageable-d2h-async", "stagi
 # Rewrites with a short way.
 SHORT_REWRITES = ("host_alloc", "host_free")
 # What these hand out past the rooms the rewrites never hear of: whoever frees it gives it to the driver. And they change nothing that is held.
-HARMLESS_REWRITES = ("device_alloc", "memory_info", "array_create", "array_create_3d", "array_create_mipmapped")
+HARMLESS_REWRITES = ("device_alloc", "memory_info", "array_create", "array_create_3d", "array_create_mipmapped", "observe_legacy")
 
 NAME_SLOTS = 2048
 # What else the library exports: the hooks, and what the public header asks for.
@@ -230,8 +230,6 @@ def legacy_class(export):
     row = export.row
     if row.level == "count" or row.kind == "capture" or row.stream not in ("argument", "implicit"):
         return None
-    if row.stream == "argument" and row.kind in ("query", "wait"):
-        return "LEGACY_OBSERVE"
     if row.submits == "none" and row.kind != "event":
         return None
     if row.replacement == "redirect" or (row.kind == "copy" and row.asynchronous):
@@ -262,8 +260,10 @@ def legacy_enter(export, indent):
     if not name:
         return []
     lines = ["pass_.context = NULL;", "if (legacy_active()) {", f"\tlegacy_enter(&call, &pass_, {name});"]
-    if name != "LEGACY_NATIVE":
-        lines += ["\tif (pass_.redirected) {", *["\t\t" + line for line in redirect(export)], "\t}"]
+    if name == "LEGACY_REDIRECT":
+        # What the driver refuses has no structure, perhaps.
+        asked = "pass_.redirected && config" if len(redirect(export)) > 1 else "pass_.redirected"
+        lines += [f"\tif ({asked}) {{", *["\t\t" + line for line in redirect(export)], "\t}"]
     return [indent + line for line in lines + ["}"]]
 
 
@@ -290,7 +290,7 @@ def begin(export, indent, place="__builtin_return_address(0), ENTRY_FRAME()"):
     if row.stream_argument:
         lines.append(f"call.stream_handle = {row.stream_argument};")
     for field, text in (("source", row.source), ("destination", row.destination), ("bytes", row.bytes),
-                        ("subject", row.subject), ("peer_context", row.peer)):
+                        ("subject", row.subject), ("peer_context", row.peer), ("peer_to", row.peer_to)):
         if text:
             lines.append(f"call.{field} = ENTRY_U64({text});")
     return [indent + line for line in lines]
