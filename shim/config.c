@@ -40,6 +40,9 @@ static const struct option {
 #undef OPTION
 };
 
+/* Which of them the environment set. Written by config_load() only. */
+static bool chosen[sizeof(options) / sizeof(options[0])];
+
 /* Settings of the tool, in the same environment. */
 static const char *const others[] = {"SLIPSTREAM_LIBRARY", "SLIPSTREAM_STREAM_TO"};
 
@@ -49,6 +52,14 @@ const char *config_fix_words(void)
 		if (options[i].field == &config.fix)
 			return options[i].unit;
 	return "";
+}
+
+bool config_is_chosen(const void *field)
+{
+	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
+		if (options[i].field == field)
+			return chosen[i];
+	return false;
 }
 
 const char *config_problem(unsigned int index)
@@ -332,10 +343,13 @@ void config_load(void)
 		const struct option *option = &options[i];
 		const char *value = secure_getenv(option->variable);
 
+		chosen[i] = false;
 		if (!value || !*value)
 			continue;
-		if (set(option, value) && in_range())
+		if (set(option, value) && in_range()) {
+			chosen[i] = true;
 			continue;
+		}
 		if (option->fallback)
 			set(option, option->fallback);
 		complain(option->variable, strlen(option->variable), "bad value", value);

@@ -68,6 +68,12 @@ const char *config_fix_words(void);
  */
 void config_load(void);
 
+/*
+ * Did the environment set this field of `config`, even to what is the default? A bad value is none. For a
+ * default that another source may better.
+ */
+bool config_is_chosen(const void *field);
+
 /* The index-th thing config_load() complained of, NULL behind the last. */
 const char *config_problem(unsigned int index);
 

@@ -90,6 +90,23 @@ static void test_defaults(void **state)
 	assert_int_equal(config.rank, -1);
 }
 
+/* Set to the default is set; set to nothing or to nonsense is not. */
+static void test_chosen(void **state)
+{
+	config_load();
+	assert_false(config_is_chosen(&config.stage_from));
+	load("SLIPSTREAM_STAGE_FROM=4M");
+	assert_accepted();
+	assert_true(config_is_chosen(&config.stage_from));
+	assert_false(config_is_chosen(&config.pool_limit));
+	assert_false(config_is_chosen(&config.rank));
+	load("SLIPSTREAM_STAGE_FROM=");
+	assert_false(config_is_chosen(&config.stage_from));
+	load("SLIPSTREAM_STAGE_FROM=4X");
+	assert_problem("SLIPSTREAM_STAGE_FROM: bad value '4X'");
+	assert_false(config_is_chosen(&config.stage_from));
+}
+
 /* Set to nothing is not set. */
 static void test_empty(void **state)
 {
@@ -534,6 +551,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(defaults),
+		TEST(chosen),
 		TEST(empty),
 		TEST(mode),
 		TEST(lists),
