@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * Calibration: reading and checking the table of idle costs (calibration.h). Called once by
+ * Calibration: reading and checking the table of idle costs and sizes (calibration.h). Called once by
  * sync_prepare(), before the program's threads; also by tests and a fuzzer. Relies on the catalogue
  * for names. No heap: the file is mapped.
  */
@@ -23,6 +23,9 @@
 #define FIELD_SIZE 128
 
 static const char *const kind_names[MEMORY_KIND_COUNT] = MEMORY_KIND_NAMES;
+static const char *const copy_names[CALIBRATION_COPIES] = CALIBRATION_COPY_NAMES;
+
+static struct calibration_stage stage; /* written by calibration_load() only */
 
 static bool parse_kind(const char *text, uint8_t *ret_kind)
 {
@@ -104,6 +107,73 @@ static const char *parse_entry(const char *line, size_t length, struct calibrati
 	return NULL;
 }
 
+static bool begins_with(const char *line, size_t length, const char *word)
+{
+	size_t word_length = strlen(word);
+
+	return length >= word_length && !memcmp(line, word, word_length);
+}
+
+/* A field that ends the line, without what is no text. */
+static bool last_field(const char *from, const char *end, char *ret_field, size_t size)
+{
+	size_t length = (size_t)(end - from);
+
+	if (length >= size || memchr(from, '\0', length))
+		return false;
+	memcpy(ret_field, from, length);
+	ret_field[length] = '\0';
+	return true;
+}
+
+/* NULL: fine. */
+static const char *parse_stage(const char *line, size_t length, struct calibration_stage *said)
+{
+	const char *end = line + length;
+	char field[FIELD_SIZE];
+	unsigned int copy;
+	uint64_t from;
+
+	line += strlen("stage ");
+	for (copy = 0; copy < CALIBRATION_COPIES; copy++)
+		if (begins_with(line, (size_t)(end - line), copy_names[copy]) &&
+		    line[strlen(copy_names[copy])] == ' ')
+			break;
+	if (copy == CALIBRATION_COPIES)
+		return "expected: stage DIRECTION FORM STATE FROM, of a copy that is known";
+	if (said->copies & (1U << copy))
+		return "the same copy for the second time";
+	if (!last_field(line + strlen(copy_names[copy]) + 1, end, field, sizeof(field)))
+		from = 0;
+	else if (!strcmp(field, "never"))
+		from = CALIBRATION_NEVER;
+	else if (!parse_number(field, CALIBRATION_FROM_MAX, &from))
+		from = 0;
+	if (!from)
+		return "size is neither 'never' nor a number from 1 to 1099511627776";
+	said->copies |= 1U << copy;
+	said->from[copy] = from;
+	return NULL;
+}
+
+/* What it was measured on. Older tables say anything here; nobody then finds his own device in it. */
+static void parse_device(const char *line, size_t length, struct calibration_stage *said)
+{
+	const char *end = line + length;
+	char field[FIELD_SIZE];
+	uint64_t number;
+
+	if (begins_with(line, length, "gpu ")) {
+		if (!last_field(line + strlen("gpu "), end, said->gpu, sizeof(said->gpu)))
+			said->gpu[0] = '\0';
+	} else if (begins_with(line, length, "driver ")) {
+		said->driver = last_field(line + strlen("driver "), end, field, sizeof(field)) &&
+					       parse_number(field, INT32_MAX, &number)
+				       ? (int)number
+				       : 0;
+	}
+}
+
 static uint64_t hash_on(uint64_t hash, const char *bytes, size_t length)
 {
 	size_t i;
@@ -111,13 +181,6 @@ static uint64_t hash_on(uint64_t hash, const char *bytes, size_t length)
 	for (i = 0; i < length; i++)
 		hash = (hash ^ (unsigned char)bytes[i]) * UINT64_C(0x100000001b3);
 	return hash;
-}
-
-static bool begins_with(const char *line, size_t length, const char *word)
-{
-	size_t word_length = strlen(word);
-
-	return length >= word_length && !memcmp(line, word, word_length);
 }
 
 static bool is_checksum(const char *line, size_t length, uint64_t hash)
@@ -130,8 +193,10 @@ static bool is_checksum(const char *line, size_t length, uint64_t hash)
 
 int calibration_parse(const char *text, size_t size,
 		      int (*take)(void *context, const struct calibration_entry *entry),
-		      void *context, unsigned int *ret_line, const char **ret_problem)
+		      void *context, struct calibration_stage *ret_stage, unsigned int *ret_line,
+		      const char **ret_problem)
 {
+	struct calibration_stage said = {0};
 	uint64_t hash = UINT64_C(0xcbf29ce484222325);
 	struct calibration_entry entry;
 	const char *problem = NULL;
@@ -163,6 +228,10 @@ int calibration_parse(const char *text, size_t size,
 			problem = parse_entry(text, length, &entry, &function);
 			if (!problem && function >= 0 && take && take(context, &entry))
 				problem = "too many entries";
+		} else if (begins_with(text, length, "stage ")) {
+			problem = parse_stage(text, length, &said);
+		} else {
+			parse_device(text, length, &said);
 		}
 		hash = hash_on(hash, text, length + 1);
 	}
@@ -170,6 +239,8 @@ int calibration_parse(const char *text, size_t size,
 		*ret_line = line + 1;
 		problem = "the checksum is missing (cut file?)";
 	}
+	if (ret_stage)
+		*ret_stage = said;
 	*ret_problem = problem;
 	return problem ? -EINVAL : 0;
 }
@@ -232,13 +303,20 @@ void calibration_load(const char *path)
 			complain(path, 0, strerrordesc_np(errno));
 		} else {
 			/* First only look: a bad file must not leave half of itself behind. */
-			if (calibration_parse(text, (size_t)status.st_size, NULL, NULL, &line,
+			if (calibration_parse(text, (size_t)status.st_size, NULL, NULL, NULL, &line,
 					      &problem) ||
-			    calibration_parse(text, (size_t)status.st_size, take_entry, NULL, &line,
-					      &problem))
+			    calibration_parse(text, (size_t)status.st_size, take_entry, NULL,
+					      &stage, &line, &problem)) {
+				stage.copies = 0;
 				complain(path, line, problem);
+			}
 			munmap(text, (size_t)status.st_size);
 		}
 	}
 	close(fd);
+}
+
+const struct calibration_stage *calibration_stage(void)
+{
+	return stage.copies ? &stage : NULL;
 }

@@ -81,15 +81,27 @@ static unsigned int lines_of(const char *text, size_t size)
 	return lines;
 }
 
+static void check_stage(const struct calibration_stage *stage)
+{
+	CHECK(!(stage->copies >> CALIBRATION_COPIES) && stage->driver >= 0);
+	CHECK(memchr(stage->gpu, '\0', sizeof(stage->gpu)));
+	for (unsigned int i = 0; i < CALIBRATION_COPIES; i++)
+		CHECK(!(stage->copies & 1U << i) || stage->from[i] == CALIBRATION_NEVER ||
+		      (stage->from[i] && stage->from[i] <= CALIBRATION_FROM_MAX));
+}
+
 static int parse(const char *text, size_t size, struct taken *taken)
 {
 	const char *problem = NULL;
 	unsigned int line = 0;
-	int r = calibration_parse(text, size, take, taken, &line, &problem);
+	struct calibration_stage stage;
+	int r = calibration_parse(text, size, take, taken, &stage, &line, &problem);
 
 	CHECK(!r == !problem);
 	CHECK(line <= lines_of(text, size));
 	CHECK(!problem || (*problem && line));
+	if (!r)
+		check_stage(&stage);
 	return r;
 }
 

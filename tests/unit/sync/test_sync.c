@@ -528,7 +528,9 @@ static uint64_t checksum(const char *text)
 	return hash;
 }
 
-#define FIRST "slipstream-calibration 1\n"
+#define FIRST       "slipstream-calibration 1\n"
+#define STAGE_WORDS "expected: stage DIRECTION FORM STATE FROM, of a copy that is known"
+#define STAGE_SIZE  "size is neither 'never' nor a number from 1 to 1099511627776"
 
 static void test_calibration_table(void **state)
 {
@@ -555,10 +557,22 @@ static void test_calibration_table(void **state)
 		 "idle cost is no number from 1 to 4294967295", 2},
 		{FIRST "idle cuMemFree_v2 none none 0 -5\n",
 		 "idle cost is no number from 1 to 4294967295", 2},
+		{FIRST "stage to-device sync idle\n", STAGE_WORDS, 2},
+		{FIRST "stage to-device sync idle  4096\n", STAGE_SIZE, 2},
+		{FIRST "stage to-device sync lazy 4096\n", STAGE_WORDS, 2},
+		{FIRST "stage from-device sync unwaited 4096\n", STAGE_WORDS, 2},
+		{FIRST "stage to-device sync idle 0\n", STAGE_SIZE, 2},
+		{FIRST "stage to-device sync idle 4K\n", STAGE_SIZE, 2},
+		{FIRST "stage to-device sync idle 4096 1\n", STAGE_SIZE, 2},
+		{FIRST "stage to-device sync idle Never\n", STAGE_SIZE, 2},
+		{FIRST "stage to-device sync idle 1099511627777\n", STAGE_SIZE, 2},
+		{FIRST "stage to-device sync idle 1\nstage to-device sync idle 1\n",
+		 "the same copy for the second time", 3},
 	};
 	static const char good[] = FIRST "driver 13000\ngpu Some GPU\nset default\n"
 					 "idle cuMemFree_v2 none none 0 47000\n"
-					 "idle cuFromTheFuture none none 0 1\nfact x yes\n";
+					 "idle cuFromTheFuture none none 0 1\nfact x yes\n"
+					 "stage to-device sync idle 65536\n";
 	struct call call = world_call(FUNCTION_cuMemFree_v2, NULL);
 	char text[512], path[] = "/tmp/slipstream-table-XXXXXX";
 	enum idle_basis basis;
@@ -570,31 +584,83 @@ static void test_calibration_table(void **state)
 		length = snprintf(text, sizeof(text), "%schecksum %016llx\n", bad[i].text,
 				  (unsigned long long)checksum(bad[i].text));
 		assert_int_equal(
-			calibration_parse(text, (size_t)length, NULL, NULL, &line, &problem),
+			calibration_parse(text, (size_t)length, NULL, NULL, NULL, &line, &problem),
 			-EINVAL);
 		assert_string_equal(problem, bad[i].problem);
 		assert_int_equal(line, bad[i].line);
 	}
 	length = snprintf(text, sizeof(text), "%schecksum %016llx\n", good,
 			  (unsigned long long)checksum(good));
-	assert_int_equal(calibration_parse(text, (size_t)length, NULL, NULL, &line, &problem), 0);
+	assert_int_equal(calibration_parse(text, (size_t)length, NULL, NULL, NULL, &line, &problem),
+			 0);
 	/* Cut anywhere, or one bit flipped: refused. */
 	for (i = 0; i < (unsigned int)length; i++) {
-		assert_int_equal(calibration_parse(text, i, NULL, NULL, &line, &problem), -EINVAL);
+		assert_int_equal(calibration_parse(text, i, NULL, NULL, NULL, &line, &problem),
+				 -EINVAL);
 		text[i] ^= 1;
 		assert_int_equal(
-			calibration_parse(text, (size_t)length, NULL, NULL, &line, &problem),
+			calibration_parse(text, (size_t)length, NULL, NULL, NULL, &line, &problem),
 			-EINVAL);
 		text[i] ^= 1;
 	}
 	fd = mkstemp(path);
 	assert_true(fd >= 0);
 	assert_int_equal(write(fd, text, (size_t)length), length);
+	assert_null(calibration_stage());
 	calibration_load(path);
+	assert_non_null(calibration_stage());
+	assert_int_equal(calibration_stage()->from[0], 65536);
+	assert_string_equal(calibration_stage()->gpu, "Some GPU");
 	assert_int_equal(idle_cost(&call, idle_key(&call), &basis), 47000);
 	assert_int_equal(basis, IDLE_CALIBRATED);
 	close(fd);
 	unlink(path);
+}
+
+static struct calibration_stage stage_of(const char *body)
+{
+	struct calibration_stage stage;
+	char text[1024];
+	const char *problem;
+	unsigned int line;
+	int length = snprintf(text, sizeof(text), "%schecksum %016llx\n", body,
+			      (unsigned long long)checksum(body));
+
+	assert_true(length < (int)sizeof(text));
+	assert_int_equal(
+		calibration_parse(text, (size_t)length, NULL, NULL, &stage, &line, &problem), 0);
+	return stage;
+}
+
+/* Every kind of copy has its own line, in any order; what is not said is not there. */
+static void test_stage_lines(void **state)
+{
+	static const char *const names[CALIBRATION_COPIES] = CALIBRATION_COPY_NAMES;
+	struct calibration_stage stage;
+	char text[1024];
+	int length = snprintf(text, sizeof(text), FIRST "driver 13000\ngpu NVIDIA H200 x\n");
+
+	for (int i = CALIBRATION_COPIES - 1; i >= 0; i--)
+		length += snprintf(text + length, sizeof(text) - (size_t)length, "stage %s %u\n",
+				   names[i], 4096U << i);
+	stage = stage_of(text);
+	assert_int_equal(stage.copies, (1 << CALIBRATION_COPIES) - 1);
+	for (unsigned int i = 0; i < CALIBRATION_COPIES; i++)
+		assert_int_equal(stage.from[i], 4096U << i);
+	assert_int_equal(stage.driver, 13000);
+	assert_string_equal(stage.gpu, "NVIDIA H200 x");
+	assert_string_equal(names[calibration_copy(true, false, false)], "to-device sync idle");
+	assert_string_equal(names[calibration_copy(true, true, true)], "to-device async busy");
+	assert_string_equal(names[calibration_copy(false, false, true)], "from-device sync busy");
+	assert_string_equal(names[calibration_copy(false, true, false)], "from-device async idle");
+	assert_string_equal(names[CALIBRATION_UNWAITED], "to-device sync unwaited");
+
+	stage = stage_of(FIRST "gpu x\nstage from-device async busy never\ndriver 0x\n");
+	assert_int_equal(stage.copies, 1 << calibration_copy(false, true, true));
+	assert_true(stage.from[calibration_copy(false, true, true)] == CALIBRATION_NEVER);
+	assert_int_equal(stage.driver, 0);
+	stage = stage_of(FIRST "driver 13000\ngpu x\nidle cuMemFree_v2 none none 0 47000\n");
+	assert_int_equal(stage.copies, 0);
 }
 
 static void test_corrupt_calibration_is_one_line(void **state)
@@ -690,6 +756,7 @@ int main(void)
 		TEST(blocked_calls_are_no_samples),
 		TEST(idle_table),
 		TEST(calibration_table),
+		TEST(stage_lines),
 		TEST(corrupt_calibration_is_one_line),
 		TEST(cost_of_a_launch),
 	};
