@@ -99,6 +99,8 @@ struct call {
 	uint32_t stream_kind;          /* enum stream_kind; STREAM_UNKNOWN where `stream` is NULL */
 	uint64_t backlog;              /* operations of `stream` not known complete at entry */
 	uint64_t submission; /* number this call's own operation got on its stream, 0 none */
+	/* What catalogue_row.held() said; 0: not asked. Nothing that it goes by changes behind state_before(). */
+	uint32_t held;
 
 	/* State's own, from state_before() and the `before` hooks to state_after(). */
 	uint64_t entry_number;  /* `stream`'s newest at entry: covered by a record, or a wait */

@@ -108,6 +108,17 @@ struct catalogue_row {
 	uint32_t idle_ps_per_byte; /* and for each byte moved */
 	const uint8_t *rules; /* rule numbers plus one, in the order they are tried, ended by 0;
 				 never NULL */
+	/* Which of `rules` hold of this very call: enum catalogue_held; never NULL. */
+	uint32_t (*held)(const struct call *call);
+};
+
+/* What catalogue_row.held() says; never 0. */
+enum catalogue_held {
+	CATALOGUE_HELD_RULES = 0xffff,   /* bit i: the condition of the i-th of `rules` holds */
+	CATALOGUE_HELD_SCOPE_SHIFT = 16, /* from here on: bits 1 << enum catalogue_scope of these */
+	CATALOGUE_HELD_SCOPES = 0xff,    /* shifted */
+	CATALOGUE_HELD_EXPLICIT = 1 << 24, /* one of them is explicit */
+	CATALOGUE_HELD_KNOWN = 1 << 25,
 };
 
 struct catalogue_rule {

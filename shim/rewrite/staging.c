@@ -135,10 +135,9 @@ static bool wait_for_stream(const struct call *call)
 	       driver.cuStreamSynchronize(stream_of(call)) == CUDA_SUCCESS;
 }
 
-/* With what was unfinished before it, one that needs no gate did not wait, where that was left out. */
 static void count(const struct call *call, const struct stage_copy *copy, bool waited)
 {
-	bool left_out = call->flags & CALL_UNWAITED && call->bytes <= stage_chunk_bytes();
+	bool left_out = call->flags & CALL_UNWAITED;
 
 	if (copy->to_device) {
 		COUNT_STAGING(to_device, 1);
@@ -183,7 +182,9 @@ static bool stage(struct call *call, CUresult *ret_result, struct staging *stagi
 		return false;
 	}
 	call->flags |= CALL_STAGED;
-	if (copy->to_device && !(call->flags & CALL_ASYNC) && call->pending_count && !waits)
+	/* One that needs a gate has waited for it, behind all that was unfinished before it. */
+	if (copy->to_device && !(call->flags & CALL_ASYNC) && call->pending_count && !waits &&
+	    call->bytes <= stage_chunk_bytes())
 		call->flags |= CALL_UNWAITED;
 	*ret_result = CUDA_SUCCESS;
 	count(call, copy, call->pending_count && !(copy->to_device && call->flags & CALL_ASYNC));

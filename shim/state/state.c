@@ -109,18 +109,11 @@ static void describe_operation(struct call *call)
 }
 
 /* The widest look the rules of the row need for this very call. */
-static unsigned int scopes_wanted(const struct call *call, const struct catalogue_row *row)
+static unsigned int scopes_wanted(struct call *call, const struct catalogue_row *row)
 {
-	const struct catalogue_rule *rule;
-	unsigned int scopes = 0;
-	const uint8_t *number;
-
-	for (number = row->rules; *number; number++) {
-		rule = &catalogue_rules[*number - 1];
-		if (rule->when(call))
-			scopes |= 1U << rule->scope;
-	}
-	return scopes & ~(1U << CATALOGUE_SCOPE_HOST);
+	call->held = row->held(call);
+	return call->held >> CATALOGUE_HELD_SCOPE_SHIFT & CATALOGUE_HELD_SCOPES &
+	       ~(1U << CATALOGUE_SCOPE_HOST);
 }
 
 static void look_at_event(struct call *call, const struct catalogue_row *row)
@@ -150,6 +143,7 @@ void state_before(struct call *call)
 	call->event = NULL;
 	call->event_record = 0;
 	call->freed_bytes = 0;
+	call->held = 0;
 	call->name = 0;
 	call->pending_count = 0;
 	resolve_stream(call, row);

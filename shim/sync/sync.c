@@ -227,25 +227,26 @@ static bool take_alone(const struct call *call, uint32_t rule, uint64_t idle_ns,
 	       stands_out_alone(call, idle_ns, verdict);
 }
 
-static bool is_wait(const struct call *call, const struct catalogue_row *row, uint64_t duration_ns,
-		    struct verdict *ret_verdict)
+static bool is_wait(const struct call *call, const struct catalogue_row *row, uint32_t held,
+		    uint64_t duration_ns, struct verdict *ret_verdict)
 {
 	const struct catalogue_rule *rule;
-	const uint8_t *number;
 	uint64_t idle_ns;
 	int alone = -1;     /* first rule that holds, but has no known work to wait for */
 	bool holds = false; /* some rule holds */
+	uint32_t number;
 
 	idle_ns = idle_cost(call, idle_key(call), &ret_verdict->basis);
 	ret_verdict->blocked_ns = duration_ns > idle_ns ? duration_ns - idle_ns : 0;
 	ret_verdict->candidates = false;
 	ret_verdict->anywhere = false;
-	for (number = row->rules; *number; number++) {
-		rule = &catalogue_rules[*number - 1];
-		if (rule->wait_class == WAIT_DEVICE || !rule->when(call))
+	for (; held; held &= held - 1) {
+		number = row->rules[__builtin_ctz(held)] - 1U;
+		rule = &catalogue_rules[number];
+		if (rule->wait_class == WAIT_DEVICE)
 			continue;
 		holds = true;
-		ret_verdict->rule = *number - 1U;
+		ret_verdict->rule = number;
 		if (rule->flags & RECORD_RULE_OWN_COST) {
 			if (duration_ns <= threshold(rule))
 				continue;
@@ -264,7 +265,7 @@ static bool is_wait(const struct call *call, const struct catalogue_row *row, ui
 			return true;
 		}
 		if (alone < 0)
-			alone = *number - 1;
+			alone = (int)number;
 	}
 	if (alone >= 0)
 		return take_alone(call, (uint32_t)alone, idle_ns, ret_verdict);
@@ -273,16 +274,17 @@ static bool is_wait(const struct call *call, const struct catalogue_row *row, ui
 	       take_alone(call, RULE_OBSERVED_UNKNOWN, idle_ns, ret_verdict);
 }
 
-static bool is_join(const struct call *call, const struct catalogue_row *row, uint32_t *ret_rule)
+static bool is_join(const struct call *call, const struct catalogue_row *row, uint32_t held,
+		    uint32_t *ret_rule)
 {
 	const struct catalogue_rule *rule;
-	const uint8_t *number;
+	uint32_t number;
 
-	for (number = row->rules; *number; number++) {
-		rule = &catalogue_rules[*number - 1];
-		if (rule->wait_class == WAIT_DEVICE && rule->when(call) &&
-		    has_pending(call, rule->scope)) {
-			*ret_rule = *number - 1;
+	for (; held; held &= held - 1) {
+		number = row->rules[__builtin_ctz(held)] - 1U;
+		rule = &catalogue_rules[number];
+		if (rule->wait_class == WAIT_DEVICE && has_pending(call, rule->scope)) {
+			*ret_rule = number;
 			return true;
 		}
 	}
@@ -307,9 +309,9 @@ static bool is_idle_sample(const struct call *call, const struct catalogue_row *
 }
 
 /*
- * Ticks within which a launch that has nothing to join is no finding: the threshold, or QUICK_NS if
+ * Ticks within which a call is no finding by any rule but explicit ones, nor a launch that has nothing to join: the threshold, or QUICK_NS if
  * that is less. 0 until the clock's rate is known. Written by whoever comes first, same value but
- * for the clock's precision; read by every launch that takes the long way.
+ * for the clock's precision; read by every call that comes here.
  */
 static uint64_t quick_ticks;
 
@@ -338,17 +340,43 @@ static inline bool is_quick_launch(const struct call *call, const struct catalog
 		(call->pending_count == 1 && call->pending[0].stream == call->stream));
 }
 
+static uint32_t rules_held(const struct call *call, const struct catalogue_row *row)
+{
+	return call->held ? call->held : row->held(call);
+}
+
+/* No rule tells of so short a call, but for those that always do. */
+static bool is_too_short(const struct call *call, uint32_t held)
+{
+	return call->left - call->entered < __atomic_load_n(&quick_ticks, __ATOMIC_RELAXED) &&
+	       !(held & CATALOGUE_HELD_EXPLICIT);
+}
+
+static bool joins(const struct call *call, const struct catalogue_row *row, uint32_t held,
+		  CUresult result, uint32_t *ret_rule)
+{
+	return call->pending_count && result == CUDA_SUCCESS &&
+	       is_join(call, row, held & CATALOGUE_HELD_RULES, ret_rule);
+}
+
 void sync_after(struct call *call, CUresult result)
 {
 	const struct catalogue_row *row = &catalogue_rows[call->function];
 	struct verdict verdict;
-	bool waits = false;
+	bool waits = false, may_wait;
 	int saved_errno;
+	uint32_t held;
 
 	/* What a rewrite did in the driver's place says nothing of the driver's cost. */
 	if (call->flags & (CALL_CAPTURED | CALL_REWRITTEN))
 		return;
 	if (__builtin_expect(is_quick_launch(call, row), 1))
+		return;
+	held = rules_held(call, row);
+	/* A wait that was left out is none, and the copy may take what it takes. */
+	may_wait = !(call->flags & CALL_UNWAITED) && !is_too_short(call, held);
+	/* Nothing to tell, and behind others' work no sample either: then nothing needs to be converted. */
+	if (!may_wait && call->pending_count && !joins(call, row, held, result, &verdict.rule))
 		return;
 	saved_errno = errno;
 	verdict.duration_ns = clock_duration_ns(call->entered, call->left);
@@ -363,13 +391,13 @@ void sync_after(struct call *call, CUresult result)
 	}
 	if (__builtin_expect(!__atomic_load_n(&quick_ticks, __ATOMIC_RELAXED), 0))
 		find_quick_ticks();
-	if (is_wait(call, row, verdict.duration_ns, &verdict)) {
+	if (may_wait &&
+	    is_wait(call, row, held & CATALOGUE_HELD_RULES, verdict.duration_ns, &verdict)) {
 		verdict.returned_ns = clock_ns(call->left);
 		report(call, &verdict);
 		waits = verdict.rule != RULE_OBSERVED_UNKNOWN;
 	}
-	if (!waits && call->pending_count && result == CUDA_SUCCESS &&
-	    is_join(call, row, &verdict.rule)) {
+	if (!waits && joins(call, row, held, result, &verdict.rule)) {
 		verdict.blocked_ns = 0;
 		verdict.basis = IDLE_NONE;
 		verdict.candidates = true;

@@ -585,6 +585,8 @@ def _row(place, name, values, ends, known_hooks):
         if row.rules and any(ends[before] for before in row.rules) and ends[slug] is not None:
             raise reader.error("rules", f"'{slug}' is never reached: a rule before it always holds")
         row.rules.append(slug)
+    if len(row.rules) > 16:
+        raise reader.error("rules", f"{len(row.rules)} rules, at most 16 fit the bits of catalogue_held")
     for key in ("before", "after", "result", "rewrite"):
         setattr(row, key, _hooks(reader, key, known_hooks))
     idle = _Reader(place, name, reader.take("idle", "mapping", {}))
@@ -764,6 +766,18 @@ def _predicate(rule):
     return "when_always" if rule.when == "true" else "when_" + rule.slug.replace("-", "_")
 
 
+def _held(catalogue, name, slugs):
+    """catalogue_row.held() of a list of rules: all conditions in one function, since each cache line of a call's way counts."""
+    lines = ["", f"static uint32_t held_{name}(const struct call *call)", "{", "\tuint32_t held = CATALOGUE_HELD_KNOWN;", ""]
+    for number, slug in enumerate(slugs):
+        rule = catalogue.rule(slug)
+        bits = [f"1U << {number}", f"1U << CATALOGUE_SCOPE_{rule.scope.upper()} << CATALOGUE_HELD_SCOPE_SHIFT"]
+        if rule.wait_class == "explicit":
+            bits.append("CATALOGUE_HELD_EXPLICIT")
+        lines += [f"\tif ({_predicate(rule)}(call))", f"\t\theld |= {' | '.join(bits)};"]
+    return [*lines, "\treturn held;", "}", ""]
+
+
 def c_source(catalogue, exports, names):
     """catalogue_generated.c: the tables."""
     lines = [HEAD, "#include <string.h>", "", "#include <cuda.h>", "", '#include "call.h"', '#include "catalogue/catalogue.h"',
@@ -779,22 +793,24 @@ def c_source(catalogue, exports, names):
                   f"CATALOGUE_SCOPE_{rule.scope.upper()}, {rule.c_flags}, {measured}, {rule.minimum_ns}, "
                   f"{_predicate(rule)} }},"]
     lines += ["};", "", "static const uint8_t no_rules[] = { 0 };"]
+    lines += ["", "static uint32_t held_no_rules(const struct call *call)", "{", "\t(void)call;", "\treturn CATALOGUE_HELD_KNOWN;", "}", ""]
     lists = {}
     for export in exports:
         slugs = tuple(export.row.rules)
         if slugs and slugs not in lists:
             lists[slugs] = f"rules_{len(lists)}"
             numbers = ", ".join(f"{catalogue.rule(slug).c_name} + 1" for slug in slugs)
-            lines += [f"static const uint8_t {lists[slugs]}[] = {{ {numbers}, 0 }};"]
+            lines += [f"static const uint8_t {lists[slugs]}[] = {{ {numbers}, 0 }};", *_held(catalogue, lists[slugs], slugs)]
     lines += ["", "const struct catalogue_row catalogue_rows[FUNCTION_COUNT] = {"]
     for export in exports:
         row = export.row
         lines += [f"\t[FUNCTION_{export.name}] = {{ CATALOGUE_KIND_{row.kind.upper()}, CATALOGUE_LEVEL_{row.level.upper()}, "
                   f"CALL_STREAM_{row.stream.upper()}, {_row_flags(row)}, OPERATION_{OPERATIONS[row.submits]}, "
                   f"CATALOGUE_BARRIER_{row.barrier.upper().replace('-', '_')}, MEMORY_{row.makes}, 0, {row.idle_fixed_ns}, "
-                  f"{round(row.idle_ns_per_kib * 1000 / 1024)}, {lists.get(tuple(row.rules), 'no_rules')} }},"]
+                  f"{round(row.idle_ns_per_kib * 1000 / 1024)}, {lists.get(tuple(row.rules), 'no_rules')}, "
+                  f"held_{lists.get(tuple(row.rules), 'no_rules')} }},"]
     for name in names[len(exports):]:
-        lines += [f"\t[FUNCTION_{name}] = {{ .rules = no_rules }},"]
+        lines += [f"\t[FUNCTION_{name}] = {{ .rules = no_rules, .held = held_no_rules }},"]
     lines += ["};", "", "const char *const function_names[FUNCTION_COUNT] = {"]
     lines += [f"\t[FUNCTION_{name}] = {c_string(name)}," for name in names]
     lines += ["};", "", f"const uint64_t catalogue_id = UINT64_C(0x{catalogue.identity:016x});", "",

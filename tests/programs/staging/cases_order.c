@@ -333,6 +333,23 @@ static void relaxed(void)
 	EXPECT(goes_at_once());
 }
 
+/* As many as there are small chunks go at once, and the bytes of none of them are overwritten while they wait. */
+static void relaxed_many(void)
+{
+	enum { COUNT = 80, BYTES = 4096 };
+	CUdeviceptr blocks = device_block(COUNT * BYTES);
+	unsigned char *bytes = pattern(BYTES, 0);
+
+	spin(new_stream(CU_STREAM_DEFAULT), SPIN_NS);
+	for (int i = 0; i < COUNT; i++) {
+		paint(bytes, BYTES, i);
+		OK(cuMemcpyHtoD(blocks + (size_t)i * BYTES, bytes, BYTES));
+	}
+	for (int i = 0; i < COUNT; i++)
+		EXPECT(device_is(blocks + (size_t)i * BYTES, BYTES, i));
+	free(bytes);
+}
+
 /* One of many chunks is not counted as if it had gone at once. run.py counts. */
 static void relaxed_large(void)
 {
@@ -518,6 +535,7 @@ const struct named_case order_cases[] = {
 	{"large", large},
 	{"relaxed", relaxed},
 	{"relaxed-large", relaxed_large},
+	{"relaxed-many", relaxed_many},
 	{"refused-host-function", refused_host_function},
 	{"refused-stream", refused_stream},
 	{"refused-pinned", refused_pinned},

@@ -362,6 +362,49 @@ static void test_tables_are_whole(void **state)
 	}
 }
 
+static uint32_t held_one_by_one(const struct call *call)
+{
+	const uint8_t *rules = catalogue_rows[call->function].rules;
+	uint32_t held = CATALOGUE_HELD_KNOWN;
+
+	for (unsigned int i = 0; rules[i]; i++) {
+		const struct catalogue_rule *rule = &catalogue_rules[rules[i] - 1];
+
+		assert_true(i < 16);
+		if (!rule->when(call))
+			continue;
+		held |= 1U << i | 1U << rule->scope << CATALOGUE_HELD_SCOPE_SHIFT;
+		if (rule->wait_class == WAIT_EXPLICIT)
+			held |= CATALOGUE_HELD_EXPLICIT;
+	}
+	return held;
+}
+
+/* What a row's function says of a call is what the conditions of its rules say one by one. */
+static void test_held(void **state)
+{
+	static const uint64_t subjects[] = {0, CU_LIMIT_STACK_SIZE, CU_CTX_SYNC_MEMOPS,
+					    CU_POINTER_ATTRIBUTE_SYNC_MEMOPS};
+	uint32_t seed = 1;
+	struct call call;
+
+	memset(&call, 0, sizeof(call));
+	for (int i = 0; i < FUNCTION_COUNT; i++) {
+		for (int times = 0; times < 1000; times++) {
+			seed = seed * 1664525 + 1013904223;
+			call.function = (uint16_t)i;
+			call.flags = (uint16_t)(seed >> 8);
+			call.source_kind = (uint8_t)((seed >> 4) % MEMORY_KIND_COUNT);
+			call.destination_kind = (uint8_t)((seed >> 13) % MEMORY_KIND_COUNT);
+			call.bytes = seed & 0x10000 ? 4096 : 4 << 20;
+			call.subject = subjects[seed >> 18 & 3];
+			call.stream_kind = (seed >> 20) % 5;
+			call.backlog = seed & 0x800000 ? 500 : 0;
+			assert_int_equal(catalogue_rows[i].held(&call), held_one_by_one(&call));
+		}
+	}
+}
+
 static void test_look_up(void **state)
 {
 	assert_int_equal(catalogue_function("cuInit"), FUNCTION_cuInit);
@@ -472,6 +515,7 @@ int main(void)
 		cmocka_unit_test(test_legacy_join),
 		cmocka_unit_test(test_conditions),
 		cmocka_unit_test(test_tables_are_whole),
+		cmocka_unit_test(test_held),
 		cmocka_unit_test(test_look_up),
 		cmocka_unit_test(test_facts),
 		cmocka_unit_test(test_memory_that_calls_make),

@@ -41,6 +41,24 @@ const char *const function_names[FUNCTION_COUNT] = {
 
 const uint64_t catalogue_id = UINT64_C(0x1234);
 
+/* For all rows; the real ones have a generated one each. */
+static uint32_t held(const struct call *call)
+{
+	const uint8_t *rules = catalogue_rows[call->function].rules;
+	uint32_t found = CATALOGUE_HELD_KNOWN, i;
+
+	for (i = 0; rules[i]; i++) {
+		const struct catalogue_rule *rule = &catalogue_rules[rules[i] - 1];
+
+		if (!rule->when(call))
+			continue;
+		found |= 1U << i | 1U << rule->scope << CATALOGUE_HELD_SCOPE_SHIFT;
+		if (rule->wait_class == WAIT_EXPLICIT)
+			found |= CATALOGUE_HELD_EXPLICIT;
+	}
+	return found;
+}
+
 #define RULES(...) ((const uint8_t[]){__VA_ARGS__, 0})
 #define NO_RULES   ((const uint8_t[]){0})
 
@@ -51,6 +69,7 @@ const uint64_t catalogue_id = UINT64_C(0x1234);
 		.stream_form = CALL_STREAM_##form,                                                 \
 		.flags = flags_,                                                                   \
 		.submits = OPERATION_##submits_,                                                   \
+		.held = held,                                                                      \
 		.rules = __VA_ARGS__,                                                              \
 	}
 

@@ -139,6 +139,25 @@ static void test_implicit_wait(void **state)
 }
 
 /* Pending work on a stream that the rule does not wait for, and a short call: nothing. */
+/* It is ordered behind the work all the same. */
+static void test_a_wait_that_was_left_out_is_none(void **state)
+{
+	struct call call = world_call(FUNCTION_cuMemcpyHtoD_v2, NULL);
+
+	make(FUNCTION_cuMemcpyHtoD_v2, NULL, 7 * US);
+	world_context_synchronize();
+	world_launch(A, KERNEL(0));
+	call.source = 0x100000;
+	call.flags |= CALL_SOURCE_HOST | CALL_UNWAITED;
+	call.bytes = 4096;
+	go(&call, 2 * MS);
+	assert_null(wait_of(RULE_PAGEABLE_H2D, 0));
+	assert_non_null(wait_of(RULE_LEGACY_JOIN, 0));
+	/* And no sample. */
+	make(FUNCTION_cuMemcpyHtoD_v2, NULL, 2007 * US);
+	assert_true(wait_of(RULE_PAGEABLE_H2D, 0)->blocked_ns == 2000 * US);
+}
+
 static void test_busy_non_blocking_stream_is_no_reason(void **state)
 {
 	make(FUNCTION_cuMemcpyHtoD_v2, NULL, 7 * US);
@@ -733,6 +752,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(explicit_is_always_reported),
 		TEST(implicit_wait),
+		TEST(a_wait_that_was_left_out_is_none),
 		TEST(busy_non_blocking_stream_is_no_reason),
 		TEST(threshold_and_own_cost),
 		TEST(rule_without_known_work),
