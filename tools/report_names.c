@@ -84,6 +84,7 @@ const char *report_note_code(uint32_t code)
 		[NOTE_MISSING_SYMBOL] = "missing-symbol",
 		[NOTE_UNTIMED] = "untimed",
 		[NOTE_REWRITE] = "rewrite",
+		[NOTE_SIZES] = "sizes",
 	};
 
 	return name_in(names, ARRAY_SIZE(names), code);

@@ -60,6 +60,7 @@ static const char *note_words(uint32_t code)
 		[NOTE_MISSING_SYMBOL] = "called but not in this driver",
 		[NOTE_UNTIMED] = "duration not known",
 		[NOTE_REWRITE] = "left to the driver",
+		[NOTE_SIZES] = "sizes from which on copies are staged",
 	};
 
 	return code < ARRAY_SIZE(words) && words[code] ? words[code] : "note";

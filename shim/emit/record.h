@@ -294,6 +294,7 @@ enum note_code {
 	NOTE_MISSING_SYMBOL = 9, /* text: a linked function the driver does not have was called */
 	NOTE_UNTIMED = 10,       /* text: which calls; their duration is not known */
 	NOTE_REWRITE = 11,       /* text: why calls that mode fix rewrites went to the driver */
+	NOTE_SIZES = 12,         /* text: whose sizes staged copies go by, where there is a choice */
 };
 
 struct record_note {

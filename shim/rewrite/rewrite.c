@@ -46,6 +46,7 @@ void rewrite_start(void)
 	node_start();
 	pool_start(POOL_PINNED, pool_limit_of(config.pool_limit));
 	counts_start();
+	staging_sizes_start();
 	staging_start();
 	legacy_start(denied_legacy, counts_legacy());
 	/* Release: pairs with rewrite_active(). Who sees the switch sees the limit, the deny list and where counts go. */

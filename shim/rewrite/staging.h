@@ -43,7 +43,9 @@ bool staging_device_writes_pageable(void);
 /* staging.c: once, after cuInit. */
 void staging_start(void);
 
-/* staging_sizes.c: is staging known to be faster? `busy`: the call's stream has work. `waits`: the driver's copy would wait for it. */
+/* staging_sizes.c: once, after cuInit and before staging_start(): looks for sizes that were measured on this machine. */
+void staging_sizes_start(void);
+/* Is staging known to be faster? `busy`: the call's stream has work. `waits`: the driver's copy would wait for it. */
 bool staging_wins(bool to_device, bool async, bool busy, bool waits, uint64_t bytes);
 
 #endif

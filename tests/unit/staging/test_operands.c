@@ -6,13 +6,17 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
 
 #include "call.h"
 #include "config.h"
+#include "driver/driver.h"
+#include "emit/emit.h"
 #include "rewrite/staging.h"
+#include "sync/calibration.h"
 
 #define DEVICE 0x7f0000000000
 #define HOST   0x500000
@@ -23,6 +27,47 @@ size_t stage_chunk_bytes(void)
 }
 
 struct config config;
+struct driver_ops driver;
+
+static struct calibration_stage table;
+static bool is_chosen;
+static const char *told;
+static const char *device_names[] = {"Some GPU", "Some GPU"};
+
+const struct calibration_stage *calibration_stage(void)
+{
+	return table.copies ? &table : NULL;
+}
+
+bool config_is_chosen(const void *field)
+{
+	assert_ptr_equal(field, &config.stage_from);
+	return is_chosen;
+}
+
+void emit_note(enum note_code code, const char *text)
+{
+	assert_int_equal(code, NOTE_SIZES);
+	told = text;
+}
+
+static CUresult fake_version(int *ret_version)
+{
+	*ret_version = 13000;
+	return CUDA_SUCCESS;
+}
+
+static CUresult fake_count(int *ret_count)
+{
+	*ret_count = 2;
+	return CUDA_SUCCESS;
+}
+
+static CUresult fake_name(char *name, int size, CUdevice device)
+{
+	snprintf(name, (size_t)size, "%s", device_names[device]);
+	return CUDA_SUCCESS;
+}
 
 static struct call to_device(uint64_t bytes)
 {
@@ -245,6 +290,95 @@ static void test_sizes(void **state)
 	assert_true(staging_wins(false, true, true, true, 4 * mib));
 }
 
+/* A table of this machine, with a size of its own for each copy that is told apart. */
+static void load_table(void)
+{
+	table = (struct calibration_stage){
+		.copies = (1U << CALIBRATION_COPIES) - 1, .driver = 13000, .gpu = "Some GPU"};
+	for (unsigned int i = 0; i < CALIBRATION_COPIES; i++)
+		table.from[i] = (uint64_t)1000 << i;
+	driver.cuDriverGetVersion = fake_version;
+	driver.cuDeviceGetCount = fake_count;
+	driver.cuDeviceGetName = fake_name;
+	config.stage_from = (uint64_t)4 << 20;
+	config.fix = CONFIG_FIX_STAGING;
+	is_chosen = false;
+	told = NULL;
+}
+
+static bool goes_by_table(void)
+{
+	staging_sizes_start();
+	return staging_wins(true, false, false, true, 1000);
+}
+
+static void test_measured_sizes(void **state)
+{
+	const uint64_t mib = 1024 * 1024;
+
+	load_table();
+	assert_true(goes_by_table());
+	assert_string_equal(told, "the calibration's");
+	for (unsigned int i = 0; i < 8; i++) {
+		/* to_device, async, busy, waits */
+		assert_false(staging_wins(!(i & 4), i & 2, i & 1, true, table.from[i] - 1));
+		assert_true(staging_wins(!(i & 4), i & 2, i & 1, true, table.from[i]));
+	}
+	assert_false(staging_wins(true, false, true, false, 256000 - 1));
+	assert_true(staging_wins(true, false, true, false, 256000));
+	/* More than a chunk waits all the same, and goes by the size of those that do. */
+	table.from[CALIBRATION_UNWAITED] = CALIBRATION_NEVER;
+	assert_false(staging_wins(true, false, true, false, 2 * mib));
+	assert_true(staging_wins(true, false, true, false, 2 * mib + 1));
+	table.from[0] = CALIBRATION_NEVER;
+	assert_false(staging_wins(true, false, false, true, UINT64_C(1) << 40));
+	/* What no table may change: nothing is no copy, and no waits where the driver makes none. */
+	assert_false(staging_wins(false, true, false, true, 0));
+	table.from[3] = 1;
+	assert_true(staging_wins(true, true, true, true, 2 * mib));
+	assert_false(staging_wins(true, true, true, true, 2 * mib + 1));
+	/* A copy that the table is silent about goes by the setting's default. */
+	table.copies &= ~1U;
+	assert_false(staging_wins(true, false, false, true, 4 * mib - 1));
+	assert_true(staging_wins(true, false, false, true, 4 * mib));
+}
+
+static void test_other_sizes(void **state)
+{
+	load_table();
+	is_chosen = true;
+	assert_false(goes_by_table());
+	assert_string_equal(told, "not the calibration's: SLIPSTREAM_STAGE_FROM is set");
+
+	load_table();
+	table.driver = 12080;
+	assert_false(goes_by_table());
+	assert_string_equal(told,
+			    "not the calibration's: it was measured on another GPU or driver");
+	load_table();
+	table.gpu[0] = '\0';
+	assert_false(goes_by_table());
+	assert_non_null(told);
+	load_table();
+	device_names[1] = "Some GPU 2"; /* not all are what it was measured on */
+	assert_false(goes_by_table());
+	device_names[1] = "Some GPU";
+	load_table();
+	driver.cuDeviceGetName = NULL;
+	assert_false(goes_by_table());
+	assert_non_null(told);
+
+	/* Nothing to choose between, nothing to tell. */
+	load_table();
+	table.copies = 0;
+	assert_false(goes_by_table());
+	assert_null(told);
+	load_table();
+	config.fix = CONFIG_FIX_PINNED;
+	assert_false(goes_by_table());
+	assert_null(told);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -256,6 +390,8 @@ int main(void)
 		cmocka_unit_test(test_odd_boxes),
 		cmocka_unit_test(test_odd_planes),
 		cmocka_unit_test(test_sizes),
+		cmocka_unit_test(test_measured_sizes),
+		cmocka_unit_test(test_other_sizes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

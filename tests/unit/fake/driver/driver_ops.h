@@ -30,6 +30,8 @@ struct driver_ops {
 	CUresult (*cuDeviceGetAttribute)(int *ret_value, CUdevice_attribute attribute,
 					 CUdevice device);
 	CUresult (*cuDeviceGetCount)(int *ret_count);
+	CUresult (*cuDeviceGetName)(char *ret_name, int size, CUdevice device);
+	CUresult (*cuDriverGetVersion)(int *ret_version);
 	CUresult (*cuDeviceTotalMem_v2)(size_t *ret_bytes, CUdevice device);
 	CUresult (*cuEventCreate)(CUevent *ret_event, unsigned int flags);
 	CUresult (*cuEventQuery)(CUevent event);
