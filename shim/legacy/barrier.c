@@ -14,7 +14,8 @@ static uint64_t note(struct legacy_context *context, struct legacy_pass *pass, u
 		     const struct state_stream *from, const struct state_stream *to,
 		     uint64_t recorded)
 {
-	bool from_substitute = kind == TRACE_ORDER_POST || kind == TRACE_ORDER_BACK;
+	bool from_substitute =
+		kind == TRACE_ORDER_POST || kind == TRACE_ORDER_BACK || kind == TRACE_ORDER_HOST;
 	struct trace_order_barrier *barrier = &pass->barrier[pass->barriers];
 
 	/* A call places two at most. */
@@ -101,4 +102,12 @@ bool barrier_back(struct legacy_context *context, struct legacy_pass *pass)
 	context->recorded_at =
 		note(context, pass, TRACE_ORDER_BACK, context->legacy, context->legacy, 0);
 	return true;
+}
+
+void barrier_host(struct legacy_context *context, struct legacy_pass *pass,
+		  const struct state_stream *stream)
+{
+	(void)driver.cuStreamSynchronize(context->substitute);
+	(void)note(context, pass, TRACE_ORDER_HOST, context->legacy, stream, 0);
+	emit_note(NOTE_REWRITE, "legacy: a barrier could not be placed, the host waited");
 }

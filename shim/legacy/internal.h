@@ -122,6 +122,9 @@ bool barrier_join(struct legacy_context *context, struct legacy_pass *pass);
 bool barrier_post(struct legacy_context *context, struct legacy_pass *pass,
 		  const struct state_stream *stream, CUstream handle);
 bool barrier_back(struct legacy_context *context, struct legacy_pass *pass);
+/* Where an event cannot be had: the host waits for the substitute before anything comes to `stream`. With a note. */
+void barrier_host(struct legacy_context *context, struct legacy_pass *pass,
+		  const struct state_stream *stream);
 
 /*
  * tell.c. Numbers are taken in the order of submission; 0 where the trace does not want them. legacy_meet: the stream's first operation in this

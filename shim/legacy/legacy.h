@@ -51,6 +51,7 @@ struct legacy_pass {
 	bool redirected;   /* ... so: the substitute */
 	bool held;         /* the submission lock is */
 	bool counted;      /* as in flight, without the lock */
+	bool failed;       /* the driver refused it */
 	bool tells;        /* the trace wants what follows */
 	uint8_t place, reason, elided;      /* of the operation: TRACE_ORDER_... */
 	uint8_t turns, barriers;            /* how many of these there are */
@@ -72,7 +73,7 @@ void legacy_start(bool (*denied)(const struct call *call), struct record_rewrite
  * pass->redirected. legacy_leave() must follow, behind the call, if pass->context is set.
  */
 void legacy_enter(struct call *call, struct legacy_pass *pass, enum legacy_class class);
-void legacy_leave(struct legacy_pass *pass);
+void legacy_leave(struct legacy_pass *pass, CUresult result);
 
 /* A stream is about to be destroyed: before the driver does. */
 void legacy_stream_ending(struct call *call, CUstream handle);

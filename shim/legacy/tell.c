@@ -63,6 +63,7 @@ static void count(const struct legacy_pass *pass)
 void legacy_tell(const struct legacy_pass *pass)
 {
 	struct trace_order_return returned;
+	struct trace_order_submit submit;
 	uint32_t i;
 
 	count(pass);
@@ -76,13 +77,16 @@ void legacy_tell(const struct legacy_pass *pass)
 		emit_trace(TRACE_ORDER_BARRIER, &pass->barrier[i]);
 	if (!pass->submit.sequence)
 		return;
-	emit_trace(TRACE_ORDER_SUBMIT, &pass->submit);
+	submit = pass->submit;
+	submit.failed = pass->failed && !submit.open;
+	emit_trace(TRACE_ORDER_SUBMIT, &submit);
 	if (!pass->submit.open)
 		return;
 	returned = (struct trace_order_return){
 		.context = pass->submit.context,
 		.sequence = legacy_sequence(pass->context, pass),
 		.of = pass->submit.sequence,
+		.failed = pass->failed,
 	};
 	emit_trace(TRACE_ORDER_RETURN, &returned);
 }

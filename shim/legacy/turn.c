@@ -128,8 +128,7 @@ void legacy_to_native(struct legacy_context *context, struct legacy_pass *pass)
 {
 	turned(context, pass, TRACE_ORDER_NATIVE);
 	if (!back(context, pass)) {
-		(void)driver.cuStreamSynchronize(context->substitute);
-		emit_note(NOTE_REWRITE, "legacy: a barrier could not be placed, the host waited");
+		barrier_host(context, pass, context->legacy);
 	}
 	if (is_ahead(context) && context->patience < PATIENCE_MAX)
 		context->patience = context->patience ? 2 * context->patience : config.legacy_after;
@@ -319,8 +318,7 @@ static void blocking_in_substitute(struct legacy_context *context, const struct 
 		*epoch = context->epoch;
 		context->credit -= CREDIT_BARRIER;
 	} else {
-		(void)driver.cuStreamSynchronize(context->substitute);
-		emit_note(NOTE_REWRITE, "legacy: a barrier could not be placed, the host waited");
+		barrier_host(context, pass, call->stream);
 	}
 	is_dirty(context, call->stream, call->stream_kind);
 	if (quick)
@@ -511,8 +509,9 @@ void legacy_enter(struct call *call, struct legacy_pass *pass, enum legacy_class
 		leave_peers(pass);
 }
 
-void legacy_leave(struct legacy_pass *pass)
+void legacy_leave(struct legacy_pass *pass, CUresult result)
 {
+	pass->failed = result != CUDA_SUCCESS;
 	if (pass->held)
 		legacy_unlock(pass->context);
 	legacy_tell(pass);
