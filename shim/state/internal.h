@@ -252,8 +252,11 @@ void event_clear(void);
 /* NULL: not known. */
 struct state_event *event_find(uint64_t handle);
 
-/* memory.c: MEMORY_NONE: in no known range. */
-enum memory_kind memory_look_up(uint64_t address, bool *ret_sync_memops);
+/*
+ * memory.c: both operands of a call in one look; 0: no such operand. MEMORY_NONE: in no known range; MEMORY_UNKNOWN: nobody could look. True:
+ * one of them has SYNC_MEMOPS.
+ */
+bool memory_look_up(const uint64_t addresses[2], enum memory_kind ret_kinds[2]);
 void memory_clear(void);
 
 /* Is there memory that the device can write and the host read, or may there be? */

@@ -45,6 +45,10 @@ static struct arena arena = {.bound = (size_t)128 << 20};
 static struct chunk *chunks[CHUNKS_MAX]; /* never an empty one */
 static uint32_t chunk_count;
 static struct chunk *empty;
+/* Where find() found something last: a free or a copy is about one range several times. Checked by who uses it. */
+static struct {
+	uint32_t chunk, range;
+} last;
 static uint64_t
 	host_ranges; /* that the device may write and the host read; written under the lock, read by anyone */
 static uint64_t shared_ranges; /* that other processes see; likewise */
@@ -86,25 +90,43 @@ static uint32_t ranges_up_to(const struct chunk *chunk, uint64_t address)
 	return low;
 }
 
+static bool is_in(const struct range *range, uint64_t address)
+{
+	return address - range->address < range->bytes;
+}
+
+/* NULL: it is there no more. */
+static struct range *found_last(void)
+{
+	if (last.chunk >= chunk_count || last.range >= chunks[last.chunk]->count)
+		return NULL;
+	return &chunks[last.chunk]->range[last.range];
+}
+
 static struct range *find(uint64_t address)
 {
+	struct range *range = found_last();
 	struct chunk *chunk;
-	struct range *range;
-	uint32_t i;
+	uint32_t at, i;
 
+	/* No two lie in each other. */
+	if (range && is_in(range, address))
+		return range;
 	if (!chunk_count)
 		return NULL;
-	chunk = chunks[chunk_of(address)];
+	at = chunk_of(address);
+	chunk = chunks[at];
 	i = ranges_up_to(chunk, address);
-	if (!i)
+	if (!i || !is_in(&chunk->range[i - 1], address))
 		return NULL;
-	range = &chunk->range[i - 1];
-	return address - range->address < range->bytes ? range : NULL;
+	last.chunk = at;
+	last.range = i - 1;
+	return &chunk->range[i - 1];
 }
 
 static void take_out(struct range *range)
 {
-	uint32_t at = chunk_of(range->address);
+	uint32_t at = range == found_last() ? last.chunk : chunk_of(range->address);
 	struct chunk *chunk = chunks[at];
 	uint32_t i = (uint32_t)(range - chunk->range);
 
@@ -112,8 +134,10 @@ static void take_out(struct range *range)
 		STATE_STORE(&host_ranges, host_ranges - 1);
 	if (range->flags & RANGE_SHARED)
 		STATE_STORE(&shared_ranges, shared_ranges - 1);
-	memmove(range, range + 1, (chunk->count - i - 1) * sizeof(*range));
-	if (--chunk->count)
+	chunk->count--;
+	if (i < chunk->count)
+		memmove(range, range + 1, (chunk->count - i) * sizeof(*range));
+	if (chunk->count)
 		return;
 	memmove(&chunks[at], &chunks[at + 1], (chunk_count - at - 1) * sizeof(chunks[0]));
 	chunk_count--;
@@ -217,21 +241,22 @@ static void add(const struct range *range)
 	}
 }
 
-enum memory_kind memory_look_up(uint64_t address, bool *ret_sync_memops)
+bool memory_look_up(const uint64_t addresses[2], enum memory_kind ret_kinds[2])
 {
-	enum memory_kind kind = MEMORY_NONE;
-	struct range *range;
+	const struct range *range;
+	bool sync_memops = false;
+	unsigned int i;
 
-	*ret_sync_memops = false;
+	ret_kinds[0] = ret_kinds[1] = MEMORY_UNKNOWN;
 	if (!lock_take(&lock))
-		return MEMORY_UNKNOWN;
-	range = find(address);
-	if (range) {
-		kind = range->kind;
-		*ret_sync_memops = range->flags & RANGE_SYNC_MEMOPS;
+		return false;
+	for (i = 0; i < 2; i++) {
+		range = addresses[i] ? find(addresses[i]) : NULL;
+		ret_kinds[i] = range ? (enum memory_kind)range->kind : MEMORY_NONE;
+		sync_memops |= range && range->flags & RANGE_SYNC_MEMOPS;
 	}
 	lock_give(&lock);
-	return kind;
+	return sync_memops;
 }
 
 bool state_is_unknown_memory(uint64_t address, uint64_t bytes)

@@ -52,16 +52,24 @@ static void resolve_stream(struct call *call, const struct catalogue_row *row)
 		call->stream = call->context->legacy;
 }
 
-static uint8_t operand_kind(struct call *call, uint64_t address, uint16_t host_flag)
+static uint8_t operand_kind(const struct call *call, enum memory_kind kind, uint16_t host_flag)
 {
-	bool sync_memops;
-	enum memory_kind kind = memory_look_up(address, &sync_memops);
-
-	if (sync_memops)
-		call->flags |= CALL_SYNC_MEMOPS;
 	if (kind == MEMORY_NONE)
 		kind = call->flags & host_flag ? MEMORY_PAGEABLE : MEMORY_UNKNOWN;
 	return (uint8_t)kind;
+}
+
+static void look_at_operands(struct call *call)
+{
+	const uint64_t addresses[] = {call->source, call->destination};
+	enum memory_kind kinds[2];
+
+	if (memory_look_up(addresses, kinds))
+		call->flags |= CALL_SYNC_MEMOPS;
+	if (call->source)
+		call->source_kind = operand_kind(call, kinds[0], CALL_SOURCE_HOST);
+	if (call->destination)
+		call->destination_kind = operand_kind(call, kinds[1], CALL_DESTINATION_HOST);
 }
 
 /* "HtoD" and the like, by what the operands are. Written by whoever comes first; same value. */
@@ -162,11 +170,8 @@ void state_before(struct call *call)
 		    capture_is_active(STATE_LOAD(&stream->capture)))
 			call->flags |= CALL_CAPTURED;
 	}
-	if (call->source)
-		call->source_kind = operand_kind(call, call->source, CALL_SOURCE_HOST);
-	if (call->destination)
-		call->destination_kind =
-			operand_kind(call, call->destination, CALL_DESTINATION_HOST);
+	if (call->source || call->destination)
+		look_at_operands(call);
 	if (call->context && STATE_LOAD(&call->context->sync_memops))
 		call->flags |= CALL_SYNC_MEMOPS;
 	if (call->operation)

@@ -18,6 +18,7 @@
 
 static uint64_t minima[SLOTS];     /* any thread */
 static uint64_t calibrated[SLOTS]; /* written by sync_prepare() only, before any call */
+static bool is_calibrated;         /* likewise: anything is in it */
 
 uint32_t idle_key_of(uint16_t function, uint8_t source_kind, uint8_t destination_kind,
 		     uint8_t size_class)
@@ -92,7 +93,7 @@ uint64_t idle_cost(const struct call *call, uint32_t key, enum idle_basis *ret_b
 	uint64_t cost;
 
 	*ret_basis = IDLE_CALIBRATED;
-	if (find(calibrated, key, &cost))
+	if (is_calibrated && find(calibrated, key, &cost))
 		return cost;
 	*ret_basis = IDLE_MINIMUM;
 	if (find(minima, key, &cost))
@@ -116,6 +117,7 @@ void idle_sample(uint32_t key, uint64_t duration_ns)
 
 bool idle_calibrate(uint32_t key, uint64_t idle_ns)
 {
+	is_calibrated = true;
 	return store(calibrated, key, idle_ns);
 }
 
@@ -123,4 +125,5 @@ void idle_clear(void)
 {
 	memset(minima, 0, sizeof(minima));
 	memset(calibrated, 0, sizeof(calibrated));
+	is_calibrated = false;
 }

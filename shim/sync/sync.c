@@ -327,6 +327,12 @@ static void find_quick_ticks(void)
 	__atomic_store_n(&quick_ticks, ticks, __ATOMIC_RELAXED);
 }
 
+/* Nothing is known to be at work but the call's own stream, which no operation needs to join. */
+static inline bool is_behind_its_own(const struct call *call)
+{
+	return call->pending_count == 1 && call->pending[0].stream == call->stream;
+}
+
 /*
  * Can nothing come of this call? Most launches end here: short, and nothing to join (its own
  * stream's work is a reason for a full queue only). In ticks, since a conversion costs as much as
@@ -336,8 +342,7 @@ static inline bool is_quick_launch(const struct call *call, const struct catalog
 {
 	return row->kind == CATALOGUE_KIND_LAUNCH && row->idle_fixed_ns &&
 	       call->left - call->entered < __atomic_load_n(&quick_ticks, __ATOMIC_RELAXED) &&
-	       (!call->pending_count ||
-		(call->pending_count == 1 && call->pending[0].stream == call->stream));
+	       (!call->pending_count || is_behind_its_own(call));
 }
 
 static uint32_t rules_held(const struct call *call, const struct catalogue_row *row)
@@ -355,7 +360,7 @@ static bool is_too_short(const struct call *call, uint32_t held)
 static bool joins(const struct call *call, const struct catalogue_row *row, uint32_t held,
 		  CUresult result, uint32_t *ret_rule)
 {
-	return call->pending_count && result == CUDA_SUCCESS &&
+	return call->pending_count && result == CUDA_SUCCESS && !is_behind_its_own(call) &&
 	       is_join(call, row, held & CATALOGUE_HELD_RULES, ret_rule);
 }
 

@@ -40,9 +40,11 @@ static unsigned long long contexts = 100;
 
 static enum memory_kind kind_at(const void *address)
 {
-	bool sync_memops;
+	const uint64_t addresses[] = {(uintptr_t)address, 0};
+	enum memory_kind kinds[2];
 
-	return memory_look_up((uintptr_t)address, &sync_memops);
+	memory_look_up(addresses, kinds);
+	return kinds[0];
 }
 
 static CUresult host_alloc(void **ret_address, size_t bytes, unsigned int flags)

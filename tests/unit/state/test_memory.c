@@ -30,9 +30,12 @@ static int begin(void **state)
 
 static enum memory_kind kind_at(uint64_t address)
 {
-	bool sync_memops;
+	const uint64_t addresses[] = {0, address};
+	enum memory_kind kinds[2];
 
-	return memory_look_up(address, &sync_memops);
+	memory_look_up(addresses, kinds);
+	assert_int_equal(kinds[0], MEMORY_NONE);
+	return kinds[1];
 }
 
 static void test_interior_pointers(void **state)
