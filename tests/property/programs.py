@@ -16,7 +16,8 @@ CHUNK = 250  # programs of one process
 AFTER = (0, 0, 0, 0, 0, 0, 1, 3)
 REWRITE = 17
 HANGS, ENDS = "hangs", "ends with"
-LIMIT_S = 10
+LIMIT_S = 10  # one that takes longer hangs, under any load
+SHORT_LIMIT_S = 2  # the same, where many are expected to hang
 SCHEDULES = 6  # that a small program is tried with
 
 
@@ -94,8 +95,8 @@ def run_range(options, first, count, fixed, schedule=0):
     return told, reasons, counts
 
 
-def run_texts(options, texts, fixed, after=0, limit=2):
-    """Programs as texts; what each printed."""
+def run_texts(options, texts, fixed, after=0, limit=LIMIT_S, enough=lambda told: False):
+    """Programs as texts; what each printed, up to the one with which it is enough where a process ended."""
     told = []
     while len(told) < len(texts):
         with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
@@ -106,9 +107,24 @@ def run_texts(options, texts, fixed, after=0, limit=2):
         if not end:
             break
         told.append(end)
+        if enough(told):
+            return told
     if len(told) != len(texts):
         raise Broken(f"{len(texts)} programs gave {len(told)} lines")
     return told
+
+
+def first_difference(options, texts, after=0, limit=LIMIT_S):
+    """The place of the first text that gives something else when fixed; None. Where one hangs, those behind it are not waited for."""
+    raw = run_texts(options, texts, False, limit=limit)
+    differ = []
+
+    def look(told):
+        differ[:] = [i for i, (one, other) in enumerate(zip(raw, told)) if one != other and one != HANGS and " " not in one]
+        return differ
+
+    look(run_texts(options, texts, True, after, limit, look))
+    return differ[0] if differ else None
 
 
 class Compared:
@@ -187,11 +203,8 @@ def first_that_differs(options, programs, after):
     tries = [(program, program.head["schedule"] + more) for program in programs for more in range(SCHEDULES)]
     if not tries:
         return None
-    texts = [program.text(schedule) for program, schedule in tries]
-    for (program, schedule), raw, fixed in zip(tries, run_texts(options, texts, False), run_texts(options, texts, True, after)):
-        if raw != fixed and raw != HANGS and " " not in raw:
-            return program.changed(schedule=schedule)
-    return None
+    found = first_difference(options, [program.text(schedule) for program, schedule in tries], after, SHORT_LIMIT_S)
+    return None if found is None else tries[found][0].changed(schedule=tries[found][1])
 
 
 def smaller_heads(program):
