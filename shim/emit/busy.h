@@ -29,36 +29,43 @@ static inline void busy_store(uint64_t *word, uint64_t value)
 	__atomic_store_n(word, value, __ATOMIC_RELAXED);
 }
 
-/* A call begins, in the library. Returned: what busy_end() is to be given. */
-static inline uint64_t busy_begin(uint32_t function)
+/* One call; on the caller's stack. */
+struct busy {
+	struct record_thread *record; /* NULL: nothing is written */
+	uint64_t outer;               /* what stood there before */
+};
+
+/* A call begins, in the library. `record`: the thread's. */
+static inline struct busy busy_begin(struct record_thread *record, uint32_t function)
 {
-	struct record_thread *record = busy_thread;
-	uint64_t outer = 0;
+	struct busy busy = {.record = record};
 
 	if (__builtin_expect(record != NULL, 0)) {
-		outer = __atomic_load_n(&record->call, __ATOMIC_RELAXED);
+		busy.outer = __atomic_load_n(&record->call, __ATOMIC_RELAXED);
 		busy_store(&record->call, RECORD_AT_SINCE(function + 1, 0));
 	}
-	return outer;
+	return busy;
 }
 
 /* The driver is about to be called. `ticks`: the clock's reading for that, 0: there is none. Returns it. */
-static inline uint64_t busy_driver(uint32_t function, uint64_t ticks)
+static inline uint64_t busy_reaches(struct record_thread *record, uint32_t function, uint64_t ticks)
 {
-	struct record_thread *record = busy_thread;
-
 	/* The last bit: the driver is called, whatever the time. */
 	if (__builtin_expect(record != NULL, 0))
 		busy_store(&record->call, RECORD_AT_SINCE(function + 1, ticks) | 1);
 	return ticks;
 }
 
-static inline void busy_end(uint64_t outer)
+/* The same for rewrites, which call the driver in the program's place. */
+static inline uint64_t busy_driver(uint32_t function, uint64_t ticks)
 {
-	struct record_thread *record = busy_thread;
+	return busy_reaches(busy_thread, function, ticks);
+}
 
-	if (__builtin_expect(record != NULL, 0))
-		busy_store(&record->call, outer);
+static inline void busy_end(struct busy busy)
+{
+	if (__builtin_expect(busy.record != NULL, 0))
+		busy_store(&busy.record->call, busy.outer);
 }
 
 /* The submission lock of the context of this number is waited for, is held, and is given back. */

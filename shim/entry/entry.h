@@ -49,8 +49,9 @@
 #define ENTRY_NO_GENERATION UINT64_MAX
 
 struct entry_thread {
-	uint64_t generation; /* equals *entry_page exactly while `counters` may be written */
-	uint64_t *counters;  /* emit's block of this thread */
+	uint64_t generation;        /* equals *entry_page exactly while `counters` may be written */
+	uint64_t *counters;         /* emit's block of this thread */
+	struct record_thread *busy; /* busy_thread, where wrappers look anyway */
 	uint32_t hold; /* not 0: calls pass through unclassified (inside our rooms, or for good) */
 	uint8_t starting; /* inside entry_slow(): a call from there must not come back in */
 	/* The pthread key's destructor ran: calls of later destructors use the shared block. */

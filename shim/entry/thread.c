@@ -18,9 +18,9 @@
 #include "config.h"
 #include "driver/find.h"
 #include "entry/entry.h"
-#include "legacy/legacy.h"
 #include "entry/lifetime.h"
 #include "entry/thunk.h"
+#include "legacy/legacy.h"
 
 __thread struct entry_thread entry_thread = {.generation = ENTRY_NO_GENERATION};
 
@@ -80,7 +80,7 @@ static void thread_exit(void *data)
 	thread->generation = ENTRY_NO_GENERATION;
 	thread->gone = 1;
 	thread->counters = NULL;
-	busy_thread = NULL;
+	busy_thread = thread->busy = NULL;
 	state_launch_forget();
 	if (!mine) /* a block in a file of our parent, if any */
 		return;
@@ -189,6 +189,7 @@ static bool start(struct entry_thread *thread, uint32_t function)
 		if (config.mode == CONFIG_FIX)
 			busy_thread = emit_busy_take((uint32_t)gettid(), clock_ticks(),
 						     clock_uses_counter);
+		thread->busy = busy_thread;
 		/* A signal handler that finds the generation finds the block. */
 		__atomic_signal_fence(__ATOMIC_SEQ_CST);
 		thread->generation = live;

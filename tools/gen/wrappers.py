@@ -329,11 +329,11 @@ def long_way(export, short):
     per_thread = "true" if prototype.per_thread else "false"
     place = "return_address_, frame_"
     # Of a plain launch nobody says that it is under way.
-    busy = [f"\t\tbusy_ = busy_begin(FUNCTION_{name});"]
+    busy = [f"\t\tbusy_ = busy_begin(entry_thread.busy, FUNCTION_{name});"]
     head = f"static ENTRY_LONG CUresult long_{name}(const void *return_address_, const void *frame_, {prototype.parameter_list()})"
     # Its symbol says whose part it is, as a compiler's own pieces do: the witness knows a wrapper's call by that.
     return [f'{head} __asm__("{name}.long");', head, "{",
-            f"\t{prototype.declare_pointer('real_')};", "\tstruct state_launch launch_;", "\tuint64_t entered_, left_, busy_ = 0;", "\tstruct call call;",
+            f"\t{prototype.declare_pointer('real_')};", "\tstruct state_launch launch_;", "\tuint64_t entered_, left_;", "\tstruct busy busy_ = {0};", "\tstruct call call;",
             *legacy_variables(export),
             "\tCUresult result_;", "\tbool rooms_, plain_;", "", f"\trooms_ = entry_count(FUNCTION_{name});", f"\treal_ = ENTRY_DRIVER({name});",
             "\tif (entry_unlikely(!real_))", f"\t\treturn entry_missing(FUNCTION_{name});",
@@ -344,7 +344,7 @@ def long_way(export, short):
             "\tif (!plain_) {", "\t\tstate_launch_is_over();", *begin(export, "\t\t", place), *busy, "\t\tstate_before(&call);",
             *legacy_enter(export, "\t\t"), "\t}",
             "\tentry_rooms_leave();", "\tentered_ = plain_ && launch_.clock == LAUNCH_READ_LEFT ? 0 : clock_ticks();",
-            "\tif (!plain_)", f"\t\tbusy_driver(FUNCTION_{name}, entered_);",
+            "\tif (!plain_)", f"\t\tbusy_reaches(busy_.record, FUNCTION_{name}, entered_);",
             # Loading a function may drain the device.
             f"\tresult_ = entry_unlikely(!plain_ && call.flags & CALL_FIRST_USE) ? DRAINING(real_({arguments})) : real_({arguments});",
             "\tleft_ = clock_ticks();", "\tif (plain_)", "\t\tstate_launch_is_over();", "\tentry_rooms_enter();", *legacy_leave(export),
@@ -380,19 +380,19 @@ def wrapper(export):
         lines = long_way(export, short) + lines + remembered_launch(export, short)
         return "\n".join(lines)
     room = ["\tstruct rewrite_room room_ = {0};", "\tbool again_;"] if row.retry != "none" else []
-    lines += [f"\t{pointer};", "\tstruct call call;", *legacy_variables(export), "\tCUresult result_;", "\tuint64_t busy_;", "\tbool rooms_;", *room, "",
+    lines += [f"\t{pointer};", "\tstruct call call;", *legacy_variables(export), "\tCUresult result_;", "\tstruct busy busy_;", "\tbool rooms_;", *room, "",
               f"\trooms_ = entry_count({number});", *short_rewrite(export), f"\treal_ = ENTRY_DRIVER({name});",
               "\tif (entry_unlikely(!real_))", f"\t\treturn entry_missing({number});",
               *passes(export, arguments)]
-    lines += begin(export, "\t") + ["\tentry_rooms_enter();", f"\tbusy_ = busy_begin({number});", "\tstate_before(&call);"]
+    lines += begin(export, "\t") + ["\tentry_rooms_enter();", f"\tbusy_ = busy_begin(entry_thread.busy, {number});", "\tstate_before(&call);"]
     lines += stream_ending(export)
     lines += ["\t" + hook.c_call() for hook in row.before]
     lines += legacy_enter(export, "\t")
-    ask = ["entry_rooms_leave();", f"call.entered = busy_driver({number}, clock_ticks());", f"result_ = {real_call(export)};", *again(export),
+    ask = ["entry_rooms_leave();", f"call.entered = busy_reaches(busy_.record, {number}, clock_ticks());", f"result_ = {real_call(export)};", *again(export),
            "call.left = clock_ticks();", "entry_rooms_enter();"]
     if row.rewrite:
         # A rewrite reads the clock around what it asks of the driver itself. What it waited for before it gave up belongs to the call.
-        ask[1] = f"call.entered = busy_driver({number}, call.entered ? call.entered : clock_ticks());"
+        ask[1] = f"call.entered = busy_reaches(busy_.record, {number}, call.entered ? call.entered : clock_ticks());"
         lines += [f"\tif (!entry_unlikely(rewrite_active()) || !{row.rewrite[0].c_rewrite()}) {{",
                   *["\t\t" + line for line in ask], "\t}"]
     else:

@@ -558,13 +558,14 @@ static void test_what_a_thread_is_inside_of(void **state)
 	const uint64_t ticks = UINT64_C(0x123456789abc);
 	const struct record_thread *seen;
 	struct mapped mapped;
-	uint64_t outer, inner;
+	struct busy outer, inner;
 
 	assert_null(emit_busy_take(7, ticks, true));
 	assert_true(emit_open());
 	/* Without a record nothing happens. */
-	assert_int_equal(busy_begin(3), 0);
-	busy_end(0);
+	outer = busy_begin(NULL, 3);
+	assert_int_equal(busy_reaches(outer.record, 3, ticks), ticks);
+	busy_end(outer);
 	busy_thread = emit_busy_take(7, ticks, true);
 	assert_non_null(busy_thread);
 	mapped = read_back(getpid());
@@ -573,12 +574,12 @@ static void test_what_a_thread_is_inside_of(void **state)
 	assert_non_null(seen);
 	assert_int_equal(seen->call, 0);
 
-	outer = busy_begin(3);
+	outer = busy_begin(busy_thread, 3);
 	assert_int_equal(seen->call, UINT64_C(4) << RECORD_AT_BITS);
 	assert_int_equal(busy_driver(3, ticks), ticks);
 	assert_int_equal(seen->call, UINT64_C(4) << RECORD_AT_BITS | ticks >> RECORD_AT_SHIFT | 1);
 	/* A call that the driver makes, or a signal handler. */
-	inner = busy_begin(0);
+	inner = busy_begin(busy_thread, 0);
 	assert_int_equal(busy_driver(0, 0), 0);
 	assert_int_equal(seen->call, UINT64_C(1) << RECORD_AT_BITS | 1);
 	busy_end(inner);
@@ -608,7 +609,7 @@ static void test_records_of_threads_recycle(void **state)
 	/* No line of the caches is written by both. */
 	assert_true((uintptr_t)&second->call / 64 != (uintptr_t)&first->in_flight[1] / 64);
 	busy_thread = first;
-	(void)busy_begin(3);
+	(void)busy_begin(first, 3);
 	busy_lock_holds(1);
 	busy_in_flight(0, 1);
 	busy_thread = NULL;
