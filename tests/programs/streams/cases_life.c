@@ -1,0 +1,438 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Cases: several contexts, their ends, streams and calls that nobody saw, forks, and calls of the driver that fail.
+ */
+#include "cases.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <link.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+struct one_context {
+	CUcontext context;
+	CUstream stream;
+	CUdeviceptr word;
+	CUmodule module;
+	CUfunction hash, gate;
+};
+
+static void enter(const struct one_context *one)
+{
+	OK(cuCtxSetCurrent(one->context));
+	word = one->word;
+	hash_kernel = one->hash;
+	gate_kernel = one->gate;
+}
+
+/* In it: a blocking stream of this letter. */
+static struct one_context make_context(CUdevice device, char letter)
+{
+	struct one_context one;
+
+	OK(cuCtxCreate(&one.context, NULL, 0, device));
+	prepare_context();
+	one.word = word;
+	one.module = module;
+	one.hash = hash_kernel;
+	one.gate = gate_kernel;
+	one.stream = new_stream(letter, CU_STREAM_DEFAULT);
+	mix(one.stream);
+	return one;
+}
+
+/* Each has its own substitute, and neither waits for the other. */
+static void two_contexts(void)
+{
+	struct one_context one = make_context(0, 'a'), two = make_context(1, 'b');
+
+	begin();
+	step(two.stream, 1);
+	step(NULL, 0);
+	enter(&one);
+	step(one.stream, 1);
+	step(NULL, 0);
+	end();
+	close_gate(NULL, 1);
+	step(NULL, 0);
+	step(one.stream, 1);
+	enter(&two);
+	step(NULL, 0);
+	step(two.stream, 1);
+	OK(cuStreamSynchronize(NULL));
+	SAY(cuStreamQuery(NULL));
+	/* By its handle a stream can be used from another context. */
+	OK(cuMemsetD8Async(one.word + 256, 1, 8, one.stream));
+	SAY(cuStreamQuery(one.stream));
+	say_words();
+	enter(&one);
+	open_gate(1);
+	say_words();
+}
+
+/* A copy between two contexts comes behind what is before it in both, and before what comes later. */
+static void peer_copies(void)
+{
+	struct one_context one = make_context(0, 'a'), two = make_context(1, 'b');
+
+	for (int i = 0; i < 6; i++) {
+		enter(&one);
+		if (i < 3)
+			close_gate(NULL, 1);
+		step(NULL, 0);
+		step(one.stream, 1);
+		enter(&two);
+		step(NULL, 0);
+		step(two.stream, 1);
+		step(NULL, 0);
+		/* A stream of one context is not ordered with those of the other. */
+		if (i % 3)
+			OK(cuCtxSynchronize());
+		enter(&one);
+		if (i < 3)
+			open_gate(1);
+		if (i % 3 == 0)
+			OK(cuMemcpyPeer(two.word + 16, two.context, one.word + 8, one.context, 8));
+		else if (i % 3 == 1)
+			OK(cuMemcpyPeerAsync(two.word + 16, two.context, one.word + 8, one.context,
+					     8, NULL));
+		else
+			OK(cuMemcpyPeerAsync(two.word + 16, two.context, one.word + 8, one.context,
+					     8, one.stream));
+		step(one.stream, 1);
+		step(NULL, 0);
+		/* What a copy on this side's streams is to the other side, only a wait tells for sure. */
+		OK(cuCtxSynchronize());
+		enter(&two);
+		step(NULL, 0);
+		step(two.stream, 1);
+	}
+	say_words();
+	enter(&one);
+	say_words();
+}
+
+/* A context ends with work on its substitute, and another one has its handle, perhaps. */
+static void context_destroyed(void)
+{
+	struct one_context one;
+
+	for (int i = 0; i < 8; i++) {
+		one = make_context(0, 'a');
+		close_gate(NULL, 1);
+		step(NULL, 0);
+		step(one.stream, 1);
+		open_gate(1);
+		if (i % 2)
+			say_words();
+		OK(cuCtxDestroy(one.context));
+	}
+	one = make_context(0, 'b');
+	begin();
+	step(one.stream, 1);
+	step(NULL, 0);
+	end();
+	say_words();
+}
+
+static void primary_reset(void)
+{
+	CUstream a;
+
+	for (int i = 0; i < 4; i++) {
+		a = new_stream(i == 3 ? 'a' : 'x', CU_STREAM_DEFAULT);
+		mix(a);
+		if (i == 3)
+			begin();
+		step(NULL, 0);
+		step(a, 1);
+		step(NULL, 0);
+		if (i == 3)
+			end();
+		say_words();
+		close_gate(NULL, 1);
+		step(a, 1);
+		open_gate(1);
+		OK(cuDevicePrimaryCtxReset(0));
+		OK(cuDevicePrimaryCtxRetain(&context, 0));
+		OK(cuCtxSetCurrent(context));
+		gates_are_gone();
+		prepare_context();
+	}
+}
+
+/* ---- what nobody saw ---- */
+
+/* The driver's own function, past every look-up that is watched. */
+static void *driver_function(const char *wanted)
+{
+	void *handle = dlopen("libcuda.so.1", RTLD_NOW);
+	const ElfW(Sym) *symbol = NULL;
+	const char *strings = NULL;
+	const ElfW(Dyn) * dynamic;
+	struct link_map *map;
+
+	if (!handle || dlinfo(handle, RTLD_DI_LINKMAP, &map))
+		exit(1);
+	for (dynamic = map->l_ld; dynamic->d_tag != DT_NULL; dynamic++) {
+		if (dynamic->d_tag == DT_SYMTAB)
+			symbol = (const void *)dynamic->d_un.d_ptr;
+		if (dynamic->d_tag == DT_STRTAB)
+			strings = (const void *)dynamic->d_un.d_ptr;
+	}
+	/* The strings lie behind the symbols. */
+	for (; (const char *)symbol < strings; symbol++)
+		if (symbol->st_shndx != SHN_UNDEF && strcmp(strings + symbol->st_name, wanted) == 0)
+			return (void *)(map->l_addr + symbol->st_value);
+	fprintf(stderr, "no %s\n", wanted);
+	exit(1);
+}
+
+/* It may be of either kind: nothing waits for it that would not, and what has to wait does. */
+static void unseen_stream(unsigned int flags)
+{
+	CUresult (*create)(CUstream *, unsigned int) =
+		(CUresult(*)(CUstream *, unsigned int))driver_function("cuStreamCreate");
+	CUstream a = new_stream('a', CU_STREAM_DEFAULT), u;
+
+	OK(create(&u, flags));
+	name_stream('u', u);
+	mix(a);
+	step(a, 1);
+	close_gate(NULL, 1);
+	step(NULL, 0);
+	begin();
+	step(u, flags ? LOOSE : 2);
+	end();
+	if (flags)
+		OK(cuStreamSynchronize(u)); /* hangs where it waits for the legacy stream */
+	else
+		SAY(cuStreamQuery(u));
+	open_gate(1);
+	close_gate(u, 2);
+	begin();
+	step(NULL, 0);
+	step(u, flags ? LOOSE : 2);
+	step(a, 1);
+	end();
+	if (flags)
+		OK(cuStreamSynchronize(NULL));
+	else
+		SAY(cuStreamQuery(NULL));
+	open_gate(2);
+	say_words();
+}
+
+static void unseen_blocking_stream(void)
+{
+	unseen_stream(CU_STREAM_DEFAULT);
+}
+
+static void unseen_loose_stream(void)
+{
+	unseen_stream(CU_STREAM_NON_BLOCKING);
+}
+
+/* Work of the legacy stream stands still on the substitute; then something goes past us that must come behind it. */
+static void doubt_in_the_middle(bool by_table)
+{
+	const CUuuid id = {"simcuda\0test\0\0\0\1"};
+	CUresult (*memset_async)(CUdeviceptr, unsigned char, size_t, CUstream) = (CUresult(*)(
+		CUdeviceptr, unsigned char, size_t, CUstream))driver_function("cuMemsetD8Async");
+	CUstream a = new_stream('a', CU_STREAM_DEFAULT);
+	const void *table;
+
+	mix(a);
+	step(a, 1);
+	close_gate(NULL, 1);
+	step(NULL, 0);
+	begin();
+	if (by_table)
+		OK(cuGetExportTable(&table, &id));
+	else
+		(void)dlopen("libstreams-nothing.so", RTLD_NOW | RTLD_DEEPBIND);
+	OK(memset_async(word, 0, 8, NULL));
+	step(a, 1);
+	step(NULL, 0);
+	end();
+	SAY(cuStreamQuery(a));
+	open_gate(1);
+	step(a, 1);
+	step(NULL, 0);
+	say_words();
+}
+
+static void doubt_by_table(void)
+{
+	doubt_in_the_middle(true);
+}
+
+static void doubt_by_library(void)
+{
+	doubt_in_the_middle(false);
+}
+
+/* ---- forks ---- */
+
+static void forked(void)
+{
+	CUstream a = new_stream('a', CU_STREAM_DEFAULT);
+	int status = -1;
+	pid_t child;
+
+	mix(a);
+	close_gate(NULL, 1);
+	step(NULL, 0);
+	fflush(stdout);
+	child = fork();
+	if (child == 0)
+		_exit(try_step(NULL, 0) == CUDA_ERROR_NOT_INITIALIZED &&
+				      try_step(a, 1) == CUDA_ERROR_NOT_INITIALIZED &&
+				      cuStreamSynchronize(NULL) == CUDA_ERROR_NOT_INITIALIZED
+			      ? 0
+			      : 1);
+	waitpid(child, &status, 0);
+	EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	begin();
+	step(a, 1);
+	step(NULL, 0);
+	end();
+	open_gate(1);
+	say_words();
+}
+
+/* ---- failures, and all rewrites at once ---- */
+
+/* Under fault injection: calls of the rewrite fail, the program's do not. run.py says which. */
+static void faults(void)
+{
+	CUstream a = new_stream('a', CU_STREAM_DEFAULT), b = new_stream('b', CU_STREAM_DEFAULT);
+
+	for (int i = 0; i < 12; i++) {
+		SAY(try_step(a, 1));
+		SAY(try_step(NULL, 0));
+		SAY(try_step(NULL, 0));
+		SAY(try_step(a, 1));
+		SAY(try_step(b, 2));
+		SAY(try_step(NULL, 0));
+		SAY(try_step(CU_STREAM_PER_THREAD, 3));
+		if (i % 3 == 2)
+			SAY(cuMemsetD8(word + 512, 1, 8));
+		SAY(try_step(b, 2));
+		if (i % 4 == 3)
+			SAY(cuStreamSynchronize(NULL));
+	}
+	say_words();
+}
+
+/* A context that has failed fails every call, and ends. */
+static void broken(void)
+{
+	CUstream a = new_stream('a', CU_STREAM_DEFAULT);
+	CUdeviceptr nowhere = 64;
+	uint32_t value = 1, count = 16;
+	void *parameters[] = {&nowhere, &value, &count};
+
+	mix(a);
+	step(a, 1);
+	OK(cuLaunchKernel(fill_kernel, 1, 1, 1, 1, 1, 1, 0, NULL, parameters, NULL));
+	SAY(cuStreamSynchronize(NULL));
+	SAY(try_step(a, 1));
+	SAY(try_step(NULL, 0));
+	SAY(cuStreamQuery(NULL));
+	SAY(cuStreamQuery(a));
+	SAY(cuCtxSynchronize());
+	SAY(cuEventRecord(NULL, NULL));
+}
+
+static void fill(CUstream stream, CUdeviceptr to, uint32_t value, uint32_t bytes)
+{
+	uint32_t count = bytes / 4;
+	void *parameters[] = {&to, &value, &count};
+
+	OK(cuLaunchKernel(fill_kernel, 1, 1, 1, 1, 1, 1, 0, stream, parameters, NULL));
+}
+
+static void spin(CUstream stream, uint64_t ns)
+{
+	void *parameters[] = {&ns};
+
+	OK(cuLaunchKernel(spin_kernel, 1, 1, 1, 1, 1, 1, 0, stream, parameters, NULL));
+}
+
+static void copy(CUstream stream, CUdeviceptr to, CUdeviceptr from, uint64_t bytes)
+{
+	void *parameters[] = {&to, &from, &bytes};
+
+	OK(cuLaunchKernel(copy_kernel, 1, 1, 1, 1, 1, 1, 0, stream, parameters, NULL));
+}
+
+#define BYTES ((uint32_t)300000)
+
+/*
+ * Blocks are freed while the substitute's work still reads or writes them, and asked for again at once: who had the block too early would see, or do,
+ * damage. Copies of pageable memory come between.
+ */
+static void recycled(void)
+{
+	CUstream a = new_stream('a', CU_STREAM_DEFAULT);
+	CUdeviceptr result, block, next;
+	uint32_t *host = malloc(BYTES), *pinned, *again;
+	int wrong = 0;
+
+	mix(a);
+	OK(cuMemAlloc(&result, BYTES));
+	for (uint32_t i = 1; i < 12; i++) {
+		OK(cuMemAlloc(&block, BYTES));
+		OK(cuMemHostAlloc((void **)&pinned, BYTES, 0));
+		memset(pinned, (int)i, BYTES);
+		step(a, 1);
+		spin(NULL, 2000000);
+		fill(NULL, block, i, BYTES);
+		copy(NULL, result, block, BYTES);
+		OK(cuMemcpyHtoDAsync(result + 4096, pinned, 4096, NULL));
+		OK(cuMemFree(block));
+		OK(cuMemAlloc(&next, BYTES));
+		fill(a, next, 0xdeadbeef, BYTES);
+		OK(cuMemFreeHost(pinned));
+		OK(cuMemHostAlloc((void **)&again, BYTES, 0));
+		memset(again, 0xee, BYTES);
+		step(NULL, 0);
+		OK(cuMemcpyDtoH(host, result, BYTES));
+		for (uint32_t k = 0; k < BYTES / 4; k++)
+			wrong += host[k] != (k >= 1024 && k < 2048 ? i * 0x01010101 : i);
+		memset(host, (int)i, BYTES);
+		OK(cuMemcpyHtoD(result, host, BYTES));
+		memset(host, 0, BYTES);
+		copy(NULL, next, result, BYTES);
+		step(a, 1);
+		OK(cuMemcpyDtoH(host, next, BYTES));
+		for (uint32_t k = 0; k < BYTES / 4; k++)
+			wrong += host[k] != i * 0x01010101;
+		OK(cuMemFree(next));
+		OK(cuMemFreeHost(again));
+	}
+	printf("%d wrong\n", wrong);
+	EXPECT(!wrong);
+	free(host);
+	say_words();
+}
+
+const struct named_case life_cases[] = {
+	{"two-contexts-two-substitutes", two_contexts},
+	{"peer-copies-in-order-on-both-sides", peer_copies},
+	{"context-ends-with-pending-work", context_destroyed},
+	{"primary-context-is-reset", primary_reset},
+	{"unseen-blocking-stream-stays-in-order", unseen_blocking_stream},
+	{"unseen-loose-stream-waits-for-nothing", unseen_loose_stream},
+	{"unknown-table-goes-native-in-order", doubt_by_table},
+	{"deep-bound-library-goes-native-in-order", doubt_by_library},
+	{"forked-child-leaves-the-parent-alone", forked},
+	{"faults", faults},
+	{"broken-context-fails-every-call", broken},
+	{"recycled-blocks-are-free", recycled},
+	{NULL, NULL},
+};

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Programs that must end: many threads at once, threads and processes that end in the middle, signal handlers.
+ */
+#include "deadlocks.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
+/* ---- many threads ---- */
+
+#define THREADS 8
+
+static int stop;
+
+static void CUDA_CB add_one(void *data)
+{
+	__atomic_fetch_add((int *)data, 1, __ATOMIC_RELAXED);
+}
+
+/* Each thread has a word, and folds into it in the order of its own calls, which legacy order keeps: between two streams there is always the legacy one. */
+static void *mix_everything(void *data)
+{
+	unsigned int index = (unsigned int)(uintptr_t)data, seed = index * 7919;
+	uint64_t expected, rounds = 0;
+	CUstream stream, loose;
+	CUevent event;
+	int called = 0, wanted = 0;
+
+	OK(cuCtxSetCurrent(deadlocks_context));
+	expected = get(index);
+	stream = make_stream(CU_STREAM_DEFAULT);
+	loose = make_stream(CU_STREAM_NON_BLOCKING);
+	OK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+	for (; !__atomic_load_n(&stop, __ATOMIC_RELAXED); rounds++) {
+		uint32_t salt = (uint32_t)rounds;
+
+		switch (rand_r(&seed) % 9) {
+		case 0:
+			work(stream, index, salt);
+			work(NULL, index, salt + 1);
+			expected = folded(folded(expected, salt), salt + 1);
+			break;
+		case 1:
+			work(CU_STREAM_PER_THREAD, index, salt);
+			work(CU_STREAM_LEGACY, index, salt + 1);
+			expected = folded(folded(expected, salt), salt + 1);
+			break;
+		case 2: /* goes on working when it is gone */
+			work(stream, index, salt);
+			expected = folded(expected, salt);
+			OK(cuStreamDestroy(stream));
+			work(NULL, index, salt);
+			expected = folded(expected, salt);
+			stream = make_stream(CU_STREAM_DEFAULT);
+			break;
+		case 3:
+			OK(cuStreamSynchronize(rounds % 2 ? NULL : stream));
+			break;
+		case 4:
+			(void)cuStreamQuery(NULL);
+			(void)cuStreamQuery(stream);
+			break;
+		case 5:
+			OK(cuLaunchHostFunc(NULL, add_one, &called));
+			wanted++;
+			break;
+		case 6:
+			OK(cuEventRecord(event, NULL));
+			OK(cuStreamWaitEvent(loose, event, 0));
+			work(loose, index, salt);
+			OK(cuEventRecord(event, loose));
+			OK(cuStreamWaitEvent(NULL, event, 0));
+			expected = folded(expected, salt);
+			break;
+		case 7:
+			work(stream, index, salt);
+			expected = folded(expected, salt);
+			OK(cuStreamSynchronize(stream));
+			EXPECT(get(index) == expected);
+			break;
+		default:
+			OK(cuMemsetD8Async(words + 2048 + 64 * (uint64_t)index, 1, 8, NULL));
+			break;
+		}
+	}
+	/* Its stream's last work may not have been joined yet. */
+	OK(cuCtxSynchronize());
+	EXPECT(get(index) == expected);
+	EXPECT(__atomic_load_n(&called, __ATOMIC_RELAXED) == wanted);
+	EXPECT(rounds > 20);
+	OK(cuStreamDestroy(stream));
+	OK(cuStreamDestroy(loose));
+	OK(cuEventDestroy(event));
+	return NULL;
+}
+
+static void rounds_of_threads(int rounds, unsigned int us)
+{
+	pthread_t thread[THREADS];
+
+	(void)mixed();
+	for (int round = 0; round < rounds; round++) {
+		__atomic_store_n(&stop, 0, __ATOMIC_RELAXED);
+		for (uintptr_t i = 0; i < THREADS; i++)
+			start(&thread[i], mix_everything, (void *)(i + 1));
+		usleep(us);
+		__atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
+		for (int i = 0; i < THREADS; i++)
+			pthread_join(thread[i], NULL);
+	}
+}
+
+static void threads_mix(void)
+{
+	rounds_of_threads(1, 2500000);
+}
+
+static void *work_and_exit(void *data)
+{
+	unsigned int index = (unsigned int)(uintptr_t)data;
+
+	OK(cuCtxSetCurrent(deadlocks_context));
+	work(CU_STREAM_PER_THREAD, index, 1);
+	work(NULL, index, 2);
+	work(CU_STREAM_PER_THREAD, index, 3);
+	return NULL;
+}
+
+/* Threads leave work behind on streams that have no name any more. */
+static void threads_exit(void)
+{
+	pthread_t thread[THREADS];
+	uint64_t expected = 0;
+
+	(void)mixed();
+	for (uint32_t round = 0; round < 40; round++) {
+		for (uintptr_t i = 0; i < THREADS; i++)
+			start(&thread[i], work_and_exit, (void *)(i + 1));
+		for (int i = 0; i < THREADS; i++)
+			pthread_join(thread[i], NULL);
+		for (unsigned int i = 1; i <= THREADS; i++)
+			work(NULL, i, round + 10);
+		expected = folded(folded(folded(folded(expected, 1), 2), 3), round + 10);
+	}
+	OK(cuStreamSynchronize(NULL));
+	for (unsigned int i = 1; i <= THREADS; i++)
+		EXPECT(get(i) == expected);
+}
+
+/* The process ends while others are in the middle. */
+static void process_exits(void)
+{
+	pthread_t thread;
+
+	(void)mixed();
+	for (uintptr_t i = 0; i < THREADS; i++)
+		start(&thread, mix_everything, (void *)(i + 1));
+	usleep(100000);
+	fflush(NULL);
+	_exit(failures ? 1 : 0);
+}
+
+/* ---- signal handlers ---- */
+
+static CUstream handler_stream;
+static uint64_t handler_expected;
+static uint32_t handled;
+
+static void on_alarm(int number)
+{
+	uint32_t salt = ++handled;
+
+	work(salt % 2 ? handler_stream : NULL, 1, salt);
+	work(salt % 2 ? NULL : handler_stream, 1, salt);
+	handler_expected = folded(folded(handler_expected, salt), salt);
+}
+
+static void *send_alarms(void *to)
+{
+	while (!__atomic_load_n(&stop, __ATOMIC_RELAXED)) {
+		pthread_kill(*(pthread_t *)to, SIGALRM);
+		usleep(500);
+	}
+	return NULL;
+}
+
+/* They come while the program computes: a driver that is interrupted may hold its own locks. */
+static void signals(void)
+{
+	struct sigaction action = {.sa_handler = on_alarm, .sa_flags = SA_RESTART};
+	pthread_t self = pthread_self(), thread;
+	volatile uint32_t computed = 0;
+	sigset_t alarm_only;
+
+	handler_stream = mixed();
+	sigemptyset(&alarm_only);
+	sigaddset(&alarm_only, SIGALRM);
+	sigaction(SIGALRM, &action, NULL);
+	pthread_sigmask(SIG_BLOCK, &alarm_only, NULL);
+	start(&thread, send_alarms, &self);
+	for (uint32_t i = 0; i < 300 || handled < 100; i++) {
+		work(NULL, 1, i);
+		work(handler_stream, 1, i);
+		work(NULL, 1, i);
+		handler_expected = folded(folded(folded(handler_expected, i), i), i);
+		pthread_sigmask(SIG_UNBLOCK, &alarm_only, NULL);
+		for (int k = 0; k < 20000; k++)
+			computed++;
+		pthread_sigmask(SIG_BLOCK, &alarm_only, NULL);
+	}
+	__atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
+	pthread_join(thread, NULL);
+	OK(cuCtxSynchronize());
+	EXPECT(get(1) == handler_expected);
+}
+
+static void launches(void)
+{
+	CUstream a = mixed();
+
+	for (uint32_t i = 0; i < 50; i++) {
+		work(a, 1, i);
+		work(NULL, 1, i);
+		work(CU_STREAM_PER_THREAD, 1, i);
+		work(NULL, 1, i);
+	}
+	printf("%016llx\n", (unsigned long long)get(1));
+}
+
+const struct named_case thread_programs[] = {
+	{"threads-mix-everything", threads_mix},
+	{"threads-exit", threads_exit},
+	{"process-exits", process_exits},
+	{"signal-handlers-launch", signals},
+	{"launches", launches},
+	{NULL, NULL},
+};

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Programs that must end: kernels that run until the host says so, and threads that wait while others go on.
+ */
+#include "deadlocks.h"
+
+#include <pthread.h>
+#include <unistd.h>
+
+/* ---- persistent kernels ---- */
+
+/* The host feeds other streams while one kernel runs on. */
+static void persistent(void)
+{
+	CUstream a = mixed(), b = make_stream(CU_STREAM_DEFAULT),
+		 n = make_stream(CU_STREAM_NON_BLOCKING);
+	uint64_t expected = 0;
+
+	shut(n, 1);
+	for (uint32_t i = 0; i < 100; i++) {
+		work(a, 1, i);
+		work(NULL, 1, i + 1000);
+		work(b, 1, i + 2000);
+		expected = folded(folded(folded(expected, i), i + 1000), i + 2000);
+		work(NULL, 2, i);
+		if (i % 10 == 0) {
+			OK(cuStreamSynchronize(NULL));
+			while (cuStreamQuery(b) == CUDA_ERROR_NOT_READY)
+				;
+		}
+	}
+	OK(cuStreamSynchronize(NULL));
+	gates[1] = 1;
+	OK(cuCtxSynchronize());
+	EXPECT(get(1) == expected);
+}
+
+/* On a blocking stream: what has no legacy work before it runs beside it. */
+static void persistent_on_blocking(void)
+{
+	CUstream a = mixed(), b = make_stream(CU_STREAM_DEFAULT),
+		 c = make_stream(CU_STREAM_DEFAULT);
+
+	shut(a, 1);
+	for (uint32_t i = 0; i < 100; i++) {
+		work(b, 1, i);
+		work(c, 2, i);
+		OK(cuStreamSynchronize(b));
+		while (cuStreamQuery(c) == CUDA_ERROR_NOT_READY)
+			;
+	}
+	gates[1] = 1;
+	work(NULL, 1, 5);
+	OK(cuStreamSynchronize(NULL));
+	printf("%016llx %016llx\n", (unsigned long long)get(1), (unsigned long long)get(2));
+}
+
+/* The legacy stream is asked again and again; what ends the kernel is on a stream that is not behind it. */
+static void polled(void)
+{
+	CUstream a = mixed(), b = make_stream(CU_STREAM_DEFAULT),
+		 c = make_stream(CU_STREAM_DEFAULT);
+
+	OK(cuStreamWaitValue32(a, words + 4096, 1, CU_STREAM_WAIT_VALUE_EQ));
+	work(c, 1, 1);
+	for (int i = 0; i < 5; i++)
+		SAY(cuStreamQuery(NULL));
+	OK(cuStreamWriteValue32(b, words + 4096, 1, 0));
+	while (cuStreamQuery(NULL) == CUDA_ERROR_NOT_READY)
+		;
+	SAY(cuStreamQuery(a));
+}
+
+/* ---- a thread that waits ---- */
+
+enum way { SYNC_LEGACY, SYNC_STREAM, SYNC_EVENT, SYNC_CONTEXT, SYNC_COPY };
+
+struct waiter {
+	enum way way;
+	CUstream stream;
+	CUevent event;
+};
+
+static void *wait_long(void *data)
+{
+	struct waiter *waiter = data;
+
+	OK(cuCtxSetCurrent(deadlocks_context));
+	switch (waiter->way) {
+	case SYNC_LEGACY:
+		OK(cuStreamSynchronize(NULL));
+		break;
+	case SYNC_STREAM:
+		OK(cuStreamSynchronize(waiter->stream));
+		break;
+	case SYNC_EVENT:
+		OK(cuEventSynchronize(waiter->event));
+		break;
+	case SYNC_CONTEXT:
+		OK(cuCtxSynchronize());
+		break;
+	case SYNC_COPY:
+		(void)get(0);
+		break;
+	}
+	return NULL;
+}
+
+/* Others go on, and are what ends the wait. `many`: more streams have work than one. */
+static void stuck(enum way way, bool many)
+{
+	CUstream a = mixed(), b = make_stream(CU_STREAM_DEFAULT),
+		 c = make_stream(CU_STREAM_DEFAULT);
+	struct waiter waiter = {way, a, NULL};
+	pthread_t thread;
+
+	OK(cuEventCreate(&waiter.event, CU_EVENT_DISABLE_TIMING));
+	OK(cuStreamWaitValue32(a, words + 4096, 1, CU_STREAM_WAIT_VALUE_EQ));
+	OK(cuEventRecord(waiter.event, a));
+	if (many)
+		work(c, 1, 1);
+	start(&thread, wait_long, &waiter);
+	usleep(100000);
+	for (uint32_t i = 0; i < 10; i++) {
+		work(c, 1, i);
+		work(b, 2, i);
+		/* A copy is work of the legacy stream, and what comes later waits for it. */
+		if (way != SYNC_COPY) {
+			OK(cuStreamSynchronize(c));
+			OK(cuStreamSynchronize(b));
+		}
+	}
+	OK(cuStreamDestroy(make_stream(CU_STREAM_DEFAULT)));
+	OK(cuStreamWriteValue32(way == SYNC_COPY ? make_stream(CU_STREAM_NON_BLOCKING) : b,
+				words + 4096, 1, 0));
+	pthread_join(thread, NULL);
+	OK(cuCtxSynchronize());
+	printf("%016llx %016llx\n", (unsigned long long)get(1), (unsigned long long)get(2));
+}
+
+static void stuck_on_legacy(void)
+{
+	stuck(SYNC_LEGACY, false);
+}
+
+static void stuck_on_legacy_many(void)
+{
+	stuck(SYNC_LEGACY, true);
+}
+
+static void stuck_on_stream(void)
+{
+	stuck(SYNC_STREAM, true);
+}
+
+static void stuck_on_event(void)
+{
+	stuck(SYNC_EVENT, true);
+}
+
+static void stuck_on_context(void)
+{
+	stuck(SYNC_CONTEXT, true);
+}
+
+static void stuck_in_copy(void)
+{
+	stuck(SYNC_COPY, true);
+}
+
+/* The wait has one snapshot: what is submitted meanwhile, and ends only after it, is not waited for. */
+static void snapshot(bool legacy_first)
+{
+	CUstream a = mixed(), b = make_stream(CU_STREAM_DEFAULT);
+	struct waiter waiter = {SYNC_LEGACY, NULL, NULL};
+	pthread_t thread;
+
+	if (legacy_first)
+		shut(NULL, 1);
+	else
+		shut(a, 1);
+	work(b, 1, 1);
+	start(&thread, wait_long, &waiter);
+	usleep(100000);
+	shut(b, 2);
+	shut(a, 3);
+	gates[1] = 1;
+	pthread_join(thread, NULL);
+	gates[2] = 1;
+	gates[3] = 1;
+	OK(cuCtxSynchronize());
+}
+
+static void snapshot_behind_legacy(void)
+{
+	snapshot(true);
+}
+
+static void snapshot_behind_blocking(void)
+{
+	snapshot(false);
+}
+
+const struct named_case wait_programs[] = {
+	{"persistent-kernel", persistent},
+	{"persistent-kernel-on-blocking", persistent_on_blocking},
+	{"legacy-polled", polled},
+	{"stuck-on-legacy", stuck_on_legacy},
+	{"stuck-on-legacy-many-streams", stuck_on_legacy_many},
+	{"stuck-on-stream", stuck_on_stream},
+	{"stuck-on-event", stuck_on_event},
+	{"stuck-on-context", stuck_on_context},
+	{"stuck-in-copy", stuck_in_copy},
+	{"snapshot-behind-legacy", snapshot_behind_legacy},
+	{"snapshot-behind-blocking", snapshot_behind_blocking},
+	{NULL, NULL},
+};
