@@ -103,14 +103,13 @@ void legacy_show_turn(const struct legacy_context *context)
 	__atomic_store_n(&shown->turns, context->turn, __ATOMIC_RELAXED);
 }
 
-static void begin(struct legacy_context *context, const struct state_context *of)
+static void begin(struct legacy_context *context, struct state_context *of)
 {
 	__atomic_store_n(&context->number, state_context_number(of), __ATOMIC_RELAXED);
 	context->legacy = state_legacy_of(of);
 	context->turn += context->turn & 1;
 	context->shut = 0;
 	context->used = 0;
-	context->settled = 0;
 	context->barred = 0;
 	context->attributes = 0; /* a new context's, a new stream's */
 	context->of = of;

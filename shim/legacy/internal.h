@@ -7,7 +7,7 @@
  *	number, legacy, of, next	constant while id is
  *	turn		under `lock`; read by anyone. Odd: SUBSTITUTE. One more at each change
  *	in_flight, shut	any thread; under `lock`; sequentially consistent with each other (turn.c)
- *	used, settled, barred	any thread; each only rises
+ *	used, barred	any thread; each only rises
  *	sequence	any thread, atomic add; in turn SUBSTITUTE operations take theirs under `lock`
  *	row, patience	any thread, without order: they only say when it pays
  *	all others	under `lock`
@@ -29,7 +29,7 @@ struct legacy_context {
 	uint64_t id;      /* of the context; 0: of none any more */
 	uint32_t number;  /* of the context in the trace */
 	struct state_stream *legacy;
-	const struct state_context *of;
+	struct state_context *of;
 	struct legacy_context *next; /* all entries ever */
 	struct record_order *shown;  /* whose turn it is, for `slipstream dump`; NULL: no room */
 
@@ -37,9 +37,8 @@ struct legacy_context {
 	uint32_t in_flight; /* operations on their way to the driver without the lock */
 	uint32_t
 		shut; /* nobody comes in without the lock: the turn is SUBSTITUTE, or about to be */
-	uint32_t used;    /* LEGACY_USED_...: by which streams the context was used */
-	uint32_t settled; /* no launch that began before both used it is under way any more */
-	uint32_t barred;  /* NATIVE for good: a stream that nobody saw made, or no substitute */
+	uint32_t used;   /* LEGACY_USED_...: by which streams the context was used */
+	uint32_t barred; /* NATIVE for good: a stream that nobody saw made, or no substitute */
 	uint32_t
 		row; /* operations in NATIVE, one after the other, that could have gone to the substitute */
 	uint32_t patience; /* how many it takes until the turn changes */

@@ -8,8 +8,8 @@
  * legacy stream (legacy_handle()) never looks at a substitute that is not behind it yet. In SUBSTITUTE an operation on a blocking stream that may wait is
  * counted, too; until it is back, the next legacy operation changes the turn to NATIVE, where it needs no barrier of ours.
  *
- * Launches that take the short way are not seen here. They are native, and there are none on legacy and blocking streams of a context from the
- * moment on when both kinds have been used (state_launch_bar()); those under way then are waited for before the first turn.
+ * Launches that take the short way are not seen here. They are native, and there are none on legacy and blocking streams of a context in turn
+ * SUBSTITUTE: before it, they are sent the long way (state_launch_bar()), and those under way are waited for, which never wait themselves for long.
  */
 #include <stddef.h>
 #include <string.h>
@@ -120,6 +120,12 @@ static bool back(struct legacy_context *context, struct legacy_pass *pass)
 	return is_placed;
 }
 
+static void stay_native(struct legacy_context *context)
+{
+	__atomic_store_n(&context->shut, 0, __ATOMIC_SEQ_CST);
+	state_launch_bar(context->of, false);
+}
+
 /*
  * The driver refuses to let the legacy stream wait: then the host waits, which is as good. Not where a blocking stream captures: there the
  * program's own call is refused, too.
@@ -136,7 +142,7 @@ void legacy_to_native(struct legacy_context *context, struct legacy_pass *pass)
 	all_joined(context);
 	/* Pairs with legacy_handle(): the barrier is there. */
 	__atomic_store_n(&context->turn, context->turn + 1, __ATOMIC_SEQ_CST);
-	__atomic_store_n(&context->shut, 0, __ATOMIC_SEQ_CST);
+	stay_native(context);
 	legacy_show_turn(context);
 }
 
@@ -148,15 +154,16 @@ static bool to_substitute(struct legacy_context *context, struct legacy_pass *pa
 		return false;
 	/* Pairs with count_in_native(): whoever counted itself before is seen here, who does it later sees this. */
 	__atomic_store_n(&context->shut, 1, __ATOMIC_SEQ_CST);
-	if (__atomic_load_n(&context->in_flight, __ATOMIC_SEQ_CST)) {
-		__atomic_store_n(&context->shut, 0, __ATOMIC_SEQ_CST);
+	state_launch_bar(context->of, true);
+	if (__atomic_load_n(&context->in_flight, __ATOMIC_SEQ_CST) || !state_launch_settled()) {
+		stay_native(context);
 		return false;
 	}
 	turned(context, pass, TRACE_ORDER_SUBSTITUTE);
 	if (!barrier_join(context, pass)) {
 		/* Nothing is on the substitute that the legacy stream would have to wait for. */
 		turned(context, pass, TRACE_ORDER_NATIVE);
-		__atomic_store_n(&context->shut, 0, __ATOMIC_SEQ_CST);
+		stay_native(context);
 		return false;
 	}
 	/* Pairs with legacy_handle(): the barrier is there. */
@@ -327,7 +334,7 @@ static void blocking_in_substitute(struct legacy_context *context, const struct 
 		count_in(context, pass);
 }
 
-/* Both kinds of streams are in use from now on: launches no longer take the short way. */
+/* Where only one kind of streams is in use there is nothing to order. */
 static void note_use(struct legacy_context *context, const struct call *call)
 {
 	uint32_t use =
@@ -335,12 +342,11 @@ static void note_use(struct legacy_context *context, const struct call *call)
 
 	if (call->stream_kind == STREAM_UNKNOWN)
 		__atomic_store_n(&context->barred, 1, __ATOMIC_RELAXED);
-	if (!(__atomic_load_n(&context->used, __ATOMIC_RELAXED) & use) &&
-	    __atomic_or_fetch(&context->used, use, __ATOMIC_SEQ_CST) == LEGACY_USED_BOTH)
-		state_launch_bar(call->context);
+	if (!(__atomic_load_n(&context->used, __ATOMIC_RELAXED) & use))
+		__atomic_or_fetch(&context->used, use, __ATOMIC_RELAXED);
 }
 
-/* Is it worth it, and has everything that was begun before both kinds were used ended? */
+/* Is it worth it? */
 static bool is_wanted(struct legacy_context *context)
 {
 	if (__atomic_load_n(&context->used, __ATOMIC_RELAXED) != LEGACY_USED_BOTH)
@@ -349,11 +355,6 @@ static bool is_wanted(struct legacy_context *context)
 	    __atomic_load_n(&context->patience, __ATOMIC_RELAXED)) {
 		__atomic_add_fetch(&context->row, 1, __ATOMIC_RELAXED);
 		return false;
-	}
-	if (!__atomic_load_n(&context->settled, __ATOMIC_RELAXED)) {
-		if (!state_launch_settled())
-			return false;
-		__atomic_store_n(&context->settled, 1, __ATOMIC_RELAXED);
 	}
 	return true;
 }

@@ -58,11 +58,12 @@ struct state_context {
 	 * memo or one conclusion less (launch.c).
 	 */
 	uint32_t legacy_turn;
-	/* 1, until the entry becomes another's: its legacy and blocking streams are launched on the long way only (launch.c). */
+	/* 1: its legacy and blocking streams are launched on the long way only (launch.c). */
 	uint32_t launches_long;
-	uint32_t attributes; /* of the legacy stream: how often they were set; atomic add by anyone */
+	uint32_t
+		attributes; /* of the legacy stream: how often they were set; atomic add by anyone */
 	struct legacy_context *legacy_rewrite; /* of the legacy room, which writes and reads it */
-	struct record_context *record; /* NULL: not written; under LOCK_STATE */
+	struct record_context *record;         /* NULL: not written; under LOCK_STATE */
 };
 
 /* What a thread used last. Its own; checked against the entries, which may have changed. */

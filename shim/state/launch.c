@@ -444,10 +444,11 @@ void launch_release(struct state_stream *stream)
 					  __ATOMIC_RELAXED);
 }
 
-void state_launch_bar(struct state_context *context)
+void state_launch_bar(struct state_context *context, bool barred)
 {
-	STATE_STORE(&context->launches_long, 1);
-	launch_forget_all();
+	STATE_STORE(&context->launches_long, barred);
+	if (barred)
+		launch_forget_all();
 }
 
 bool state_launch_watch(void)

@@ -282,12 +282,12 @@ void state_launch_limits(uint64_t quick, uint64_t plain);
 
 /*
  * For the legacy room. state_launch_watch(): from now on short launches can be waited for; false: the kernel has no membarrier(2). Once, at cuInit.
- * state_launch_bar(): no launch on the legacy stream and the blocking streams of this context takes the short way any more.
+ * state_launch_bar(): no launch on the legacy stream and the blocking streams of this context takes the short way from now on (`barred`), or they may again.
  * state_launch_settled(): is none of those under way that began before? Waits a millisecond at most, for none that waits itself.
  */
 bool state_launch_watch(void);
 struct state_context;
-void state_launch_bar(struct state_context *context);
+void state_launch_bar(struct state_context *context, bool barred);
 bool state_launch_settled(void);
 
 #endif
