@@ -23,7 +23,3 @@ CUstream legacy_handle(uint64_t context, uint64_t *ret_turn)
 void legacy_retreat(void)
 {
 }
-
-void legacy_retreat(void)
-{
-}
