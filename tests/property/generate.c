@@ -25,7 +25,7 @@ static const struct {
 	{OPERATION_copy_now, 4, 3, 1},    {OPERATION_plane, 4, 2, 1},
 	{OPERATION_set, 14, 10, 0},       {OPERATION_set_now, 2, 2, 1},
 	{OPERATION_record, 5, 3, 2},      {OPERATION_wait, 5, 3, 2},
-	{OPERATION_synchronize, 3, 2, 2}, {OPERATION_query, 3, 0, 2},
+	{OPERATION_synchronize, 3, 2, 2}, {OPERATION_query, 4, 0, 2},
 	{OPERATION_host, 5, 4, 3},        {OPERATION_callback, 2, 2, 3},
 	{OPERATION_look, 4, 4, 2},        {OPERATION_touch, 3, 3, 3},
 	{OPERATION_begin, 3, 0, 4},       {OPERATION_fork, 2, 0, 4},

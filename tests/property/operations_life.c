@@ -151,6 +151,9 @@ void plan_renew(struct planner *p)
 	buffer = pick(p, ((1u << PLAIN) - 1) << context * OF_CONTEXT, number[3]);
 	if (buffer == BUFFERS || !may_wait(p))
 		return;
+	/* A free waits for its own device only, and the other context may be another's. */
+	if (p->plan->program->contexts > 1 && !host_behind(p, p->operation->thread, 0, bit(buffer)))
+		return;
 	reads = p->reads[buffer];
 	writes = p->writes[buffer];
 	p->reads[buffer] = p->writes[buffer] = (struct set){{0}};

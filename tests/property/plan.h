@@ -50,6 +50,7 @@ struct planner {
 		unsigned int action, left, word;
 	} gate;
 	unsigned int words;
+	bool added[CONTEXTS]; /* `add` has put work on lanes that their clocks do not show */
 	/* Of each action, where it went; alive[] tells whether that lane is the same still. */
 	struct {
 		uint8_t context, lane, life;
