@@ -380,33 +380,53 @@ static bool make_room(const struct pool_block *block)
 	return pool_has_room(kind, block->size);
 }
 
+/* Under the lock, a live block for which there is room. False: another thread was faster. */
+static bool hold(struct pool_block *block, bool ready)
+{
+	enum pool_kind kind = pool_kind(block->flags);
+
+	if (!pool_turn(block, POOL_LIVE, ready ? POOL_READY : POOL_PARKED))
+		return false;
+	if (ready) {
+		pool_ready(block);
+	} else {
+		parked_add(block, kind, 1);
+		block->next = pool_batches[0];
+		pool_batches[0] = block;
+	}
+	POOL_ADD(kind, live, -block->size);
+	pool_held_add(kind, block->size, 1);
+	pool_peak(kind);
+	return true;
+}
+
 bool pool_park(uint64_t address, uint64_t context, bool ready)
 {
 	struct pool_block *block;
-	bool is_parked = false;
-	enum pool_kind kind;
+	bool done;
 
 	if (!lock_take(&pool_lock))
 		return false;
 	block = find(address);
-	if (block && block->context == context && make_room(block) &&
-	    pool_turn(block, POOL_LIVE, ready ? POOL_READY : POOL_PARKED)) {
-		kind = pool_kind(block->flags);
+	done = block && block->context == context && make_room(block) && hold(block, ready);
+	if (done)
 		__atomic_store_n(&block->listed, 0, __ATOMIC_RELAXED);
-		if (ready) {
-			pool_ready(block);
-		} else {
-			parked_add(block, kind, 1);
-			block->next = pool_batches[0];
-			pool_batches[0] = block;
-		}
-		POOL_ADD(kind, live, -block->size);
-		pool_held_add(kind, block->size, 1);
-		pool_peak(kind);
-		is_parked = true;
-	}
 	lock_give(&pool_lock);
-	return is_parked;
+	return done;
+}
+
+bool pool_park_listed(uint64_t address, uint64_t context)
+{
+	struct pool_block *block;
+	bool done;
+
+	if (!lock_take(&pool_lock))
+		return false;
+	block = find(address);
+	done = block && block->context == context && !block->special &&
+	       pool_kind(block->flags) == POOL_PINNED && make_room(block) && hold(block, false);
+	lock_give(&pool_lock);
+	return done;
 }
 
 bool pool_remove(uint64_t address, struct pool_block *ret_block)

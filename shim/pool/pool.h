@@ -68,7 +68,7 @@ struct pool_block {
 	/* The pool's own, but for `listed`. */
 	uint32_t slot, round;
 	uint64_t
-		listed; /* bytes that state's table of memory has for it, which outlive its free in a magazine; 0: none */
+		listed; /* bytes that state's table of memory has for it, which outlive its free the short way; 0: none */
 	uint64_t tag;             /* address and enum pool_state (internal.h) */
 	struct pool_block *next;  /* in a batch, a depot, the spare ones, or a list handed out */
 	struct pool_block *chain; /* of the address table */
@@ -110,6 +110,8 @@ enum pool_state pool_look(uint64_t address, struct pool_block *ret_block);
  * the limit.
  */
 bool pool_park(uint64_t address, uint64_t context, bool ready);
+/* The same, not ready, of pinned memory without attributes of its own, whose range state keeps: `listed` stays. */
+bool pool_park_listed(uint64_t address, uint64_t context);
 
 /* Live block out of the table, since the driver shall free it; false: not live. */
 bool pool_remove(uint64_t address, struct pool_block *ret_block);

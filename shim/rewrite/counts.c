@@ -57,6 +57,14 @@ struct record_rewrite *counts_legacy(void)
 	return record;
 }
 
+static void tell(struct record_rewrite *record, const struct pool_bytes *bytes)
+{
+	__atomic_store_n(&record->held_bytes, bytes->held, __ATOMIC_RELAXED);
+	__atomic_store_n(&record->peak_bytes, bytes->peak, __ATOMIC_RELAXED);
+	__atomic_store_n(&record->live_bytes, bytes->live, __ATOMIC_RELAXED);
+	__atomic_store_n(&record->limit_bytes, bytes->limit, __ATOMIC_RELAXED);
+}
+
 static void tell_bytes(struct record_rewrite *record, enum pool_kind first, enum pool_kind last)
 {
 	struct pool_bytes sum = {0}, bytes;
@@ -68,15 +76,20 @@ static void tell_bytes(struct record_rewrite *record, enum pool_kind first, enum
 		sum.live += bytes.live;
 		sum.limit += bytes.limit;
 	}
-	__atomic_store_n(&record->held_bytes, sum.held, __ATOMIC_RELAXED);
-	__atomic_store_n(&record->peak_bytes, sum.peak, __ATOMIC_RELAXED);
-	__atomic_store_n(&record->live_bytes, sum.live, __ATOMIC_RELAXED);
-	__atomic_store_n(&record->limit_bytes, sum.limit, __ATOMIC_RELAXED);
+	tell(record, &sum);
+}
+
+void counts_pinned_bytes(void)
+{
+	struct pool_bytes bytes;
+
+	pool_bytes(POOL_PINNED, &bytes);
+	tell(counts, &bytes);
 }
 
 void counts_bytes(void)
 {
-	tell_bytes(counts, POOL_PINNED, POOL_PINNED);
+	counts_pinned_bytes();
 	if (counts_frees != &nowhere)
 		tell_bytes(counts_frees, POOL_DEVICE, POOL_ARRAY);
 }

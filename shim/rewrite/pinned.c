@@ -311,7 +311,7 @@ bool rewrite_host_free(struct call *call, CUresult *ret_result, void *address)
 		}
 		*ret_result = CUDA_SUCCESS;
 		events_rewritten(call, CONFIG_FIX_PINNED, TRACE_REWRITTEN_PARKED, block.requested);
-		counts_bytes();
+		counts_pinned_bytes();
 		return true;
 	}
 	really_free(call, ret_result, address);

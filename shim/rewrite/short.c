@@ -43,6 +43,32 @@ bool short_host_alloc(void **ret_address, size_t bytes, unsigned int flags)
 	return true;
 }
 
+/*
+ * While something is at work: into the open batch, as the long way does. With relax=order state's range goes, so that memory which the program
+ * has freed is none that the host could look into (state/live.c).
+ */
+static bool park(const struct pool_block *block, uint64_t address, uint64_t context)
+{
+	uint64_t bytes = __atomic_load_n(&block->requested, __ATOMIC_RELAXED);
+	bool ends = config.relax & CONFIG_RELAX_ORDER;
+
+	/* The long way looks into these, and what is freed twice is none of ours. */
+	if (__atomic_load_n(&block->special, __ATOMIC_RELAXED) ||
+	    __atomic_load_n(&block->tag, __ATOMIC_RELAXED) != (address | POOL_LIVE))
+		return false;
+	if (ends)
+		state_pinned_ends(address);
+	if (!(ends ? pool_park(address, context, false) : pool_park_listed(address, context))) {
+		if (ends)
+			state_pinned_begins(address, bytes);
+		return false;
+	}
+	COUNT(parked, 1);
+	COUNT(waits_avoided, 1);
+	counts_pinned_bytes();
+	return true;
+}
+
 bool short_host_free(void *address)
 {
 	struct pool_block *block = pool_find_unlocked((uintptr_t)address);
@@ -51,10 +77,17 @@ bool short_host_free(void *address)
 	if (!block)
 		return false;
 	context = state_current_context();
-	/* Before the block can be anybody's: what was submitted until now is what may use it. */
-	if (!context || !state_is_idle_at_a_glance())
+	if (!context)
 		return false;
-	return pool_magazine_keep(short_magazine, block, (uintptr_t)address, context);
+	/* Before the block can be anybody's: what was submitted until now is what may use it. */
+	switch (state_at_a_glance()) {
+	case STATE_IDLE:
+		return pool_magazine_keep(short_magazine, block, (uintptr_t)address, context);
+	case STATE_WORKS:
+		return park(block, (uintptr_t)address, context);
+	default:
+		return false;
+	}
 }
 
 /* Under LOCK_POOL. */

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
 /*
  * Short: the way of a pinned allocation or free that has nothing to say, as a launch has one (state/launch.h). A generated wrapper asks here
- * first, right behind entry_count() and inside the rooms: no struct call, no clock, no lock. False: nothing has happened, and the call
- * goes its long way, which begins anew.
+ * first, right behind entry_count() and inside the rooms: no struct call, no clock; a lock only where something is at work. False: nothing
+ * has happened, and the call goes its long way, which begins anew.
  *
  * The short way serves an allocation out of the calling thread's magazine (pool/magazine.h), and puts a freed block into it, if
  *	nothing objects (state/proof.h): no doubt, no capture by anybody, no context that ends;
  *	the block's context is this thread's current one, asked of the driver each time;
- *	at a free: nothing is at work anywhere (state_is_idle_at_a_glance()), so the block is ready at once, and no wait is left out.
+ *	at a free: nothing is at work anywhere (state_at_a_glance()), so the block is ready at once, and no wait is left out.
+ * A free beside work parks its block in the pool's open batch, as the long way would: the wait that is left out is counted here, too.
  * What is kept in a magazine was proven before it came there; who takes it out need not ask again.
  *
  * What the short way leaves out, and why nobody misses it:

@@ -60,10 +60,9 @@ struct state_context {
 	uint32_t legacy_turn;
 	/* 1: its legacy and blocking streams are launched on the long way only (launch.c). */
 	uint32_t launches_long;
-	uint32_t
-		attributes; /* of the legacy stream: how often they were set; atomic add by anyone */
+	uint32_t attributes; /* of the legacy stream: how often they were set; atomic add by anyone */
 	struct legacy_context *legacy_rewrite; /* of the legacy room, which writes and reads it */
-	struct record_context *record;         /* NULL: not written; under LOCK_STATE */
+	struct record_context *record; /* NULL: not written; under LOCK_STATE */
 };
 
 /* What a thread used last. Its own; checked against the entries, which may have changed. */
@@ -238,8 +237,8 @@ void pending_end_out(void);
 void pending_clear(void);
 /* state_unfinished() */
 bool pending_unfinished(struct state_mark *ret_marks, uint32_t most, uint32_t *ret_count);
-/* The same for "is there none?", in constant time: false also where more would have to be looked at. */
-bool pending_is_none(void);
+/* The same for "is there none?", in constant time. */
+enum state_glance pending_at_a_glance(void);
 extern struct lock attribute_lock;
 
 /* event.c */

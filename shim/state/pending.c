@@ -223,11 +223,11 @@ bool pending_unfinished(struct state_mark *ret_marks, uint32_t most, uint32_t *r
 	return true;
 }
 
-/* What pending_is_none() looks at, at most; the long way takes longer than so many streams, whose lines are at hand while nobody works. */
+/* What pending_at_a_glance() looks at, at most; the long way takes longer than so many streams, whose lines are at hand while nobody works. */
 #define GLANCE_WORDS   4
 #define GLANCE_STREAMS 16
 
-bool pending_is_none(void)
+enum state_glance pending_at_a_glance(void)
 {
 	uint64_t done = __atomic_load_n(&outs_done, __ATOMIC_SEQ_CST);
 	uint32_t words = (stream_count() + 63) / 64, word, looked = 0;
@@ -235,21 +235,21 @@ bool pending_is_none(void)
 	uint64_t bits, completed;
 
 	if (words > GLANCE_WORDS)
-		return false;
+		return STATE_UNCLEAR;
 	for (word = 0; word < words; word++) {
 		for (bits = __atomic_load_n(&pending_bits[word], __ATOMIC_SEQ_CST); bits;
 		     bits &= bits - 1) {
 			if (looked++ == GLANCE_STREAMS)
-				return false;
+				return STATE_UNCLEAR;
 			stream = stream_at(word * 64 + (uint32_t)__builtin_ctzll(bits));
 			/* Acquire: what the caller asks for afterwards is asked for after this (proof.c). */
 			completed = __atomic_load_n(&stream->completed, __ATOMIC_ACQUIRE);
 			if (stream_submitted(stream) > completed)
-				return false;
+				return STATE_WORKS;
 		}
 	}
 	/* A bit may have been missing. */
-	return __atomic_load_n(&outs_begun, __ATOMIC_SEQ_CST) == done;
+	return __atomic_load_n(&outs_begun, __ATOMIC_SEQ_CST) == done ? STATE_IDLE : STATE_UNCLEAR;
 }
 
 /*

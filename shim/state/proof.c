@@ -70,9 +70,12 @@ bool state_is_idle(void)
 	return pending_unfinished(&mark, 1, &count) && !count && !state_objection();
 }
 
-bool state_is_idle_at_a_glance(void)
+enum state_glance state_at_a_glance(void)
 {
-	return pending_is_none() && !state_objection();
+	enum state_glance seen = pending_at_a_glance();
+
+	/* The objections afterwards, as in state_is_complete(). */
+	return state_objection() ? STATE_UNCLEAR : seen;
 }
 
 bool state_is_complete(const struct state_mark *mark)

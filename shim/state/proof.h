@@ -46,11 +46,13 @@ bool state_unfinished(struct state_mark *ret_marks, uint32_t most, uint32_t *ret
 bool state_is_idle(void);
 
 /*
- * The same in constant time, for a call that must be short: false also where more than a few streams would have to be looked at. Sound
+ * The same in constant time, for a call that must be short: unclear where more than a few streams would have to be looked at, or something
+ * objects. "Idle" is sound
  * without a lock or a word that launches would have to write: a stream with unfinished work is on the list (its bit is set before the
  * call that submitted returns, and cleared by nobody while there is work, pending.c), and of each listed one the numbers are read.
  */
-bool state_is_idle_at_a_glance(void);
+enum state_glance { STATE_IDLE, STATE_WORKS, STATE_UNCLEAR };
+enum state_glance state_at_a_glance(void);
 
 /* Id of this thread's current context, asked of the driver (13 ns), since not every change of it is seen; 0: none, or it has no ids. */
 uint64_t state_current_context(void);

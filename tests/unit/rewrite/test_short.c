@@ -251,6 +251,67 @@ static void test_open_allocations(void **state)
 	assert_int_equal(have, 1);
 }
 
+/* Beside work a free is short, too: the block is parked, and nobody has it before the work is known complete. */
+static void test_parked(void **state)
+{
+	unsigned char *block = kept_block(BYTES);
+	uint64_t parked = counts->parked, avoided = counts->waits_avoided;
+	struct pool_block found;
+
+	world_create_stream(STREAM(0), CU_STREAM_NON_BLOCKING);
+	assert_ptr_equal(short_alloc(BYTES), block);
+	world_launch(STREAM(0), KERNEL(0));
+	assert_true(short_host_free(block));
+	assert_int_equal(pool_look((uintptr_t)block, &found), POOL_PARKED);
+	assert_true(counts->parked == parked + 1 && counts->waits_avoided == avoided + 1);
+	assert_true(counts->held_bytes >= 1024);
+	/* The driver has it pinned still. */
+	assert_int_equal(kind_at(block + BYTES - 1), MEMORY_PINNED);
+	assert_false(short_host_free(block));
+	assert_int_equal(long_free(block), CUDA_ERROR_INVALID_VALUE);
+	assert_null(short_alloc(BYTES));
+	assert_ptr_not_equal(long_alloc(BYTES), block);
+	world_synchronize(STREAM(0));
+	assert_ptr_equal(long_alloc(BYTES), block);
+	/* What is given back to the driver has no range: host_free() looks. */
+	world_launch(STREAM(0), KERNEL(0));
+	assert_true(short_host_free(block));
+	world_synchronize(STREAM(0));
+	no_memory = true;
+	long_alloc(64 * BYTES);
+	assert_int_equal(freed, 1);
+}
+
+/* With relax=order memory that was freed is none that the host could look into; what cannot be parked keeps its range. */
+static void test_parked_with_order(void **state)
+{
+	unsigned char *block = kept_block(BYTES);
+	struct pool_block found;
+
+	config.relax |= CONFIG_RELAX_ORDER;
+	world_create_stream(STREAM(0), CU_STREAM_NON_BLOCKING);
+	assert_ptr_equal(short_alloc(BYTES), block);
+	world_launch(STREAM(0), KERNEL(0));
+	assert_true(short_host_free(block));
+	assert_int_equal(kind_at(block), MEMORY_NONE);
+	world_synchronize(STREAM(0));
+	assert_ptr_equal(long_alloc(BYTES), block);
+	assert_int_equal(kind_at(block), MEMORY_PINNED);
+	world_launch(STREAM(0), KERNEL(0));
+	world_context++;
+	assert_false(short_host_free(block));
+	world_context--;
+	assert_int_equal(pool_look((uintptr_t)block, &found), POOL_LIVE);
+	assert_int_equal(kind_at(block), MEMORY_PINNED);
+	pool_mark_special((uintptr_t)block);
+	assert_false(short_host_free(block));
+	assert_int_equal(pool_look((uintptr_t)block, &found), POOL_LIVE);
+	config.relax = CONFIG_RELAX_FREE;
+	assert_false(short_host_free(block));
+	assert_int_equal(pool_look((uintptr_t)block, &found), POOL_LIVE);
+	world_synchronize(STREAM(0));
+}
+
 static void test_busy(void **state)
 {
 	unsigned char *block = kept_block(BYTES);
@@ -258,10 +319,6 @@ static void test_busy(void **state)
 
 	world_create_stream(STREAM(0), CU_STREAM_NON_BLOCKING);
 	assert_ptr_equal(short_alloc(BYTES), block);
-	world_launch(STREAM(0), KERNEL(0));
-	assert_false(short_host_free(block));
-	assert_int_equal(pool_look((uintptr_t)block, &found), POOL_LIVE);
-	world_synchronize(STREAM(0));
 	assert_true(short_host_free(block));
 	/* What is kept was proven before: it is given out whatever works now. */
 	world_launch(STREAM(0), KERNEL(0));
@@ -284,15 +341,16 @@ static void test_busy_elsewhere(void **state)
 {
 	unsigned long long context = world_context;
 	unsigned char *block = kept_block(BYTES);
+	struct pool_block found;
 	pthread_t thread;
 
 	world_create_stream(STREAM(1), CU_STREAM_NON_BLOCKING);
 	assert_ptr_equal(short_alloc(BYTES), block);
 	pthread_create(&thread, NULL, launch_elsewhere, &context);
 	pthread_join(thread, NULL);
-	assert_false(short_host_free(block));
-	world_synchronize(STREAM(1));
 	assert_true(short_host_free(block));
+	assert_int_equal(pool_look((uintptr_t)block, &found), POOL_PARKED);
+	world_synchronize(STREAM(1));
 }
 
 static void test_capture(void **state)
@@ -461,6 +519,8 @@ int main(void)
 		cmocka_unit_test_setup(test_range, begin),
 		cmocka_unit_test_setup(test_range_ends, begin),
 		cmocka_unit_test_setup(test_open_allocations, begin),
+		cmocka_unit_test_setup(test_parked, begin),
+		cmocka_unit_test_setup(test_parked_with_order, begin),
 		cmocka_unit_test_setup(test_busy, begin),
 		cmocka_unit_test_setup(test_busy_elsewhere, begin),
 		cmocka_unit_test_setup(test_capture, begin),
