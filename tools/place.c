@@ -35,7 +35,8 @@ static char *own_folder(void)
 		*slash = '\0';
 	if (cut_tail(path, "/" SLIPSTREAM_LIBEXECDIR "/slipstream"))
 		return memory_format("%s/bin", path);
-	(void)cut_tail(path, "/trace"); /* of the build tree */
+	if (!cut_tail(path, "/trace")) /* of the build tree */
+		(void)cut_tail(path, "/calibrate");
 	return memory_copy(path);
 }
 

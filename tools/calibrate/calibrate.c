@@ -25,6 +25,7 @@
 #include "command.h"
 #include "measure.h"
 #include "memory.h"
+#include "staging.h"
 #include "table.h"
 
 /* Exit statuses. */
@@ -43,7 +44,7 @@ static struct env {
 	int timeout;
 } env = {.timeout = STEP_TIMEOUT};
 
-enum { KEY_UNIT = 256, KEY_FROM, KEY_TIMEOUT };
+enum { KEY_UNIT = 256, KEY_FROM, KEY_TIMEOUT, KEY_QUIET };
 
 static const struct argp_option options[] = {
 	{"full", 'f', NULL, 0, "More sizes, memory kinds, loading and scheduling modes", 0},
@@ -60,6 +61,7 @@ static const struct argp_option options[] = {
 	 0},
 	{"unit", KEY_UNIT, "NAME", OPTION_HIDDEN, NULL, 0},
 	{"from", KEY_FROM, "STEP", OPTION_HIDDEN, NULL, 0},
+	{"quiet", KEY_QUIET, NULL, OPTION_HIDDEN, NULL, 0},
 	{0},
 };
 
@@ -106,6 +108,9 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 		break;
 	case 'v':
 		env.verbose = true;
+		break;
+	case KEY_QUIET:
+		env.verbose = false;
 		break;
 	case KEY_UNIT:
 		env.unit = argument;
@@ -158,8 +163,11 @@ static pid_t start(const char *unit, int from, int *ret_pipe)
 	dup2(ends[1], STDOUT_FILENO);
 	/* A preloaded shim would measure itself. */
 	unsetenv("LD_PRELOAD");
+	if (staging_is_unit(unit))
+		staging_environment(unit);
 	execl("/proc/self/exe", "slipstream-calibrate", "--unit", unit, "--from", from_text,
-	      env.driver ? "--driver" : NULL, env.driver, NULL);
+	      env.verbose ? "--verbose" : "--quiet", env.driver ? "--driver" : NULL, env.driver,
+	      NULL);
 	_exit(127);
 }
 
@@ -217,7 +225,7 @@ static int collect(const char *unit, int from, struct table *lines, int *ret_ste
 }
 
 /* The lines of a unit, hung steps included. */
-static int run_unit(const char *unit, struct table *lines)
+static int run_steps(const char *unit, struct table *lines)
 {
 	char hung_line[256];
 	int r, status = 0, step, from = 0;
@@ -249,6 +257,19 @@ static int run_unit(const char *unit, struct table *lines)
 			fprintf(stderr, "slipstream calibrate: %s: not measured\n", unit);
 		return -EIO;
 	}
+}
+
+static int run_unit(const char *unit, struct table *lines)
+{
+	int r;
+
+	if (!staging_is_unit(unit))
+		return run_steps(unit, lines);
+	if (!staging_open())
+		return -EIO;
+	r = run_steps(unit, lines);
+	staging_close();
+	return r;
 }
 
 /* The lines between `unit NAME` and `done NAME` of an earlier run. */
@@ -291,13 +312,14 @@ static bool said_already(const struct table *table, const char *line)
 
 static void print_json(const struct table *table)
 {
-	json_t *root = json_object(), *cells_, *gates, *idle, *facts;
+	json_t *root = json_object(), *cells_, *gates, *idle, *facts, *stage;
 
 	json_object_set_new(root, "format", json_integer(1));
 	json_object_set_new(root, "idle", idle = json_array());
 	json_object_set_new(root, "cells", cells_ = json_array());
 	json_object_set_new(root, "gates", gates = json_array());
 	json_object_set_new(root, "facts", facts = json_object());
+	json_object_set_new(root, "stage", stage = json_array());
 	for (size_t i = 0; i < table->count; i++) {
 		const char *line = table->line[i];
 		char a[128], b[128], c[64], d[64], e[64];
@@ -324,6 +346,12 @@ static void print_json(const struct table *table)
 							       "joins_non_blocking", e));
 		else if (sscanf(line, "fact %127s %127s", a, b) == 2)
 			json_object_set_new(facts, a, json_string(b));
+		else if (sscanf(line, "stage %127s %127s %63s %63s", a, b, c, d) == 4)
+			json_array_append_new(stage,
+					      json_pack("{ssssssso}", "direction", a, "form", b,
+							"state", c, "from",
+							strcmp(d, "never") ? json_integer(atoll(d))
+									   : json_null()));
 	}
 	(void)json_dumpf(root, stdout, JSON_INDENT(2)); /* end_output() asks whether it went out */
 	putchar('\n');
@@ -438,6 +466,7 @@ int main(int argc, char **argv)
 	command_hold_descriptors();
 	command_parse(&argp, argc, argv, 0, NULL);
 	if (env.unit) {
+		staging_explains = env.verbose;
 		status = measure_unit(env.unit, env.driver, env.from);
 		/* The driver's own tear-down is not measured, and could hang. */
 		fflush(stdout);

@@ -107,4 +107,7 @@ extern struct gpu gpu;
  */
 int gpu_open(const char *folder);
 
+/* Behind gpu_open(), in a process with the preload library: the driver's own addresses, where `gpu` has the wrappers. The same otherwise. */
+int gpu_open_unhooked(struct gpu *ret_gpu);
+
 #endif

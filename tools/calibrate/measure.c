@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * The measuring process of `slipstream calibrate`: one unit, see measure.h. Called by calibrate.c
- * in a child; relies on cells, bench and facts.
+ * in a child; relies on cells, bench, facts and staging.
  */
 #include "measure.h"
 
@@ -13,6 +13,7 @@
 #include "cells.h"
 #include "facts.h"
 #include "gpu.h"
+#include "staging.h"
 
 #define KERNEL    UINT64_C(2000000) /* ns */
 #define IDLE_RUNS 7
@@ -35,8 +36,7 @@ static const struct {
 
 static int step, first_step;
 
-/* Announces a step; false: it was done by an earlier process. */
-static bool step_begin(const char *line)
+bool measure_step(const char *line)
 {
 	if (step++ < first_step)
 		return false;
@@ -111,7 +111,7 @@ static void measure_row(struct bench *bench, const struct cell *cell, const char
 
 	for (int i = 0; i < BENCH_STREAMS; i++) {
 		snprintf(line, sizeof(line), "cell %s %s hung 0", name, bench_stream_name[i]);
-		if (!step_begin(line))
+		if (!measure_step(line))
 			continue;
 		if (!result)
 			result = median(bench, cell, i, KERNEL, 0, BUSY_RUNS, &ns, NULL);
@@ -128,7 +128,7 @@ static void measure_row(struct bench *bench, const struct cell *cell, const char
 		struct cell_gate gate;
 
 		snprintf(line, sizeof(line), "gate %s %s hung - -", name, bench_stream_name[i]);
-		if (!step_begin(line))
+		if (!measure_step(line))
 			continue;
 		if (!result)
 			result = cell_gate(bench, cell, i, &gate);
@@ -148,7 +148,7 @@ static void measure_idle(struct bench *bench)
 	uint64_t ns;
 
 	for (const struct cell *cell = cells_idle; cell->name; cell++) {
-		if (step_begin("") &&
+		if (measure_step("") &&
 		    !median(bench, cell, BENCH_NULL, 0, WARM_RUNS, IDLE_RUNS, &ns, NULL))
 			print_idle(cell, ns);
 	}
@@ -179,6 +179,8 @@ int measure_units(char unit[UNITS_MAX][UNIT_NAME], bool full)
 	snprintf(unit[count++], UNIT_NAME, "idle");
 	for (const struct fact_group *group = fact_groups; group->name; group++)
 		snprintf(unit[count++], UNIT_NAME, "facts %s", group->name);
+	snprintf(unit[count++], UNIT_NAME, "%s", STAGING_UNIT);
+	snprintf(unit[count++], UNIT_NAME, "%s", STAGING_UNIT_UNWAITED);
 	if (!full)
 		return count;
 	for (const struct cell *cell = cells_full; cell->name; cell++)
@@ -222,6 +224,8 @@ int measure_unit(const char *unit, const char *driver, int from)
 		return MEASURE_TOLD;
 	if (!strcmp(unit, "device"))
 		return measure_device();
+	if (staging_is_unit(unit))
+		return staging_measure(unit);
 	if (bench_open(&bench, variant))
 		return 1;
 	if (cell) {
@@ -243,7 +247,7 @@ int measure_unit(const char *unit, const char *driver, int from)
 		if (strncmp(unit, "facts ", 6) || strcmp(unit + 6, group->name))
 			continue;
 		snprintf(line, sizeof(line), "fact %s hung", group->name);
-		if (!step_begin(line))
+		if (!measure_step(line))
 			return 0;
 		return group->run(&bench) ? 1 : 0;
 	}

@@ -18,6 +18,9 @@ int measure_units(char unit[UNITS_MAX][UNIT_NAME], bool full);
 
 #define MEASURE_TOLD 2 /* exit status of a process that said on stderr what is wrong */
 
+/* In that process: announces a step, with its line. False: an earlier process did it. */
+bool measure_step(const char *line);
+
 /* Runs the steps of a unit from number `from` on. Returns the exit status of the process: 0, 1, or
  * MEASURE_TOLD after a line on stderr. */
 int measure_unit(const char *unit, const char *driver, int from);

@@ -59,6 +59,17 @@ def right(line):
     return result == ({"cell": "blocked", "gate": "blocks"} if waits else {"cell": "free", "gate": "returns"})[kind]
 
 
+def check_stage(lines):
+    """Each kind of copy once, with a size that was measured. Which one means little here."""
+    found = [line.split()[1:] for line in lines if line.startswith("stage ")]
+    kinds = [" ".join(line[:3]) for line in found]
+    assert kinds == [f"{direction} {form} {state}" for direction in ("to-device", "from-device") for form in ("sync", "async")
+                     for state in ("idle", "busy")] + ["to-device sync unwaited"], kinds
+    for line in found:
+        sizes = ([1] if line[2] == "unwaited" else []) + [4096 << i for i in range(10 if line[2] == "unwaited" else 15)]
+        assert line[3] == "never" or int(line[3]) in sizes, line
+
+
 def check_table(path):
     with open(path, "rb") as file:
         data = file.read()
@@ -87,6 +98,7 @@ def check_table(path):
             break
         lines = [line for line in lines if not line.startswith("fact ")] + run("--driver", driver, "--only", "facts").stdout.splitlines()
     faults += wrong
+    check_stage(lines)
     idle = [line.rsplit(" ", 1)[0] for line in lines if line.startswith("idle ")]
     assert len(idle) == len(set(idle)) and len(idle) >= 40, len(idle)
     assert not missing, missing
