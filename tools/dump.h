@@ -52,7 +52,7 @@ struct dump_thread {
 	struct dump_since lock_since; /* it waits */
 	bool drains;                  /* waits for gates */
 	struct dump_since drains_since;
-	uint32_t in_flight[2]; /* numbers of contexts; 0: none */
+	uint32_t in_flight[3]; /* numbers of contexts; 0: none */
 };
 
 /* A context whose default stream is rewritten. */

@@ -114,8 +114,9 @@ static void add_thread(struct dump *dump, const struct clock *clock,
 	uint64_t lock = record->lock >> RECORD_AT_BITS;
 	struct dump_thread *thread = &dump->threads[dump->thread_count];
 
-	if (!record->thread || (!record->call && !record->lock && !record->drain &&
-				!record->in_flight[0] && !record->in_flight[1]))
+	if (!record->thread ||
+	    (!record->call && !record->lock && !record->drain && !record->in_flight[0] &&
+	     !record->in_flight[1] && !record->in_flight[2]))
 		return;
 	dump->thread_count++;
 	*thread = (struct dump_thread){
@@ -133,9 +134,10 @@ static void add_thread(struct dump *dump, const struct clock *clock,
 	for (size_t i = 0; i < ARRAY_SIZE(thread->in_flight); i++)
 		if (record->in_flight[i] <= UINT32_MAX)
 			thread->in_flight[i] = (uint32_t)record->in_flight[i];
-	/* A peer copy within one context's records counts once. */
-	if (thread->in_flight[1] == thread->in_flight[0])
-		thread->in_flight[1] = 0;
+	/* A peer copy may have stood for an operation of its own while it was counted in. */
+	if (thread->in_flight[0] == thread->in_flight[1] ||
+	    thread->in_flight[0] == thread->in_flight[2])
+		thread->in_flight[0] = 0;
 }
 
 /* Since when it is where it is now, for the order of lines. */
@@ -185,8 +187,8 @@ static void add_context(struct dump *dump, const struct record_order *record)
 	for (size_t i = 0; i < dump->thread_count; i++) {
 		const struct dump_thread *thread = &dump->threads[i];
 
-		context->in_flight += thread->in_flight[0] == record->context ||
-				      thread->in_flight[1] == record->context;
+		for (size_t k = 0; k < ARRAY_SIZE(thread->in_flight); k++)
+			context->in_flight += thread->in_flight[k] == record->context;
 		if (thread->lock_context != (record->context & RECORD_LOCK_CONTEXT))
 			continue;
 		context->waiting += thread->lock == RECORD_LOCK_WAITS;

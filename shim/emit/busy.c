@@ -91,6 +91,7 @@ void emit_busy_give_back(struct record_thread *record)
 	busy_store(&record->drain, 0);
 	busy_store(&record->in_flight[0], 0);
 	busy_store(&record->in_flight[1], 0);
+	busy_store(&record->in_flight[2], 0);
 	__atomic_store_n(&record->thread, 0, __ATOMIC_RELAXED);
 	if (!emit_lock())
 		return;

@@ -96,7 +96,7 @@ static inline void busy_lock_given(void)
 		busy_store(&record->lock, 0);
 }
 
-/* An operation is in flight without the lock: of the call's own context, and of the other one of a peer copy. 0: no more. */
+/* An operation is in flight without the lock: of the call's own context, and, 1 and 2, of those of a peer copy. 0: no more. */
 static inline void busy_in_flight(unsigned int which, uint32_t context)
 {
 	struct record_thread *record = busy_thread;

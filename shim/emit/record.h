@@ -294,7 +294,7 @@ enum note_code {
 	NOTE_MISSING_SYMBOL = 9, /* text: a linked function the driver does not have was called */
 	NOTE_UNTIMED = 10,       /* text: which calls; their duration is not known */
 	NOTE_REWRITE = 11,       /* text: why calls that mode fix rewrites went to the driver */
-	NOTE_SIZES = 12,         /* text: whose sizes staged copies go by, where there is a choice */
+	NOTE_SIZES = 12, /* text: whose sizes staged copies go by, where there is a choice */
 };
 
 struct record_note {
@@ -443,8 +443,8 @@ struct record_thread {
 	uint64_t
 		drain; /* 1: about to make the driver wait for the device, it waits for staged copies to open their gates */
 	/* live: numbers of contexts in which its call is in flight without the submission lock; 0: none */
-	uint64_t in_flight[2];
-	uint64_t apart_too[7];
+	uint64_t in_flight[3];
+	uint64_t apart_too[6];
 };
 
 /* A context whose default stream is rewritten. */

@@ -467,19 +467,27 @@ static struct legacy_context *enter_peer(uint64_t context, const struct legacy_p
 
 static void enter_peers(const struct call *call, struct legacy_pass *pass)
 {
+	unsigned int i;
+
 	pass->peers[0] = enter_peer(call->peer_context, pass);
 	pass->peers[1] = enter_peer(call->peer_to, pass);
-	if (pass->peers[0] || pass->peers[1])
-		busy_in_flight(1, pass->peers[!pass->peers[0]]->number);
+	for (i = 0; i < 2; i++)
+		if (pass->peers[i])
+			busy_in_flight(1 + i, pass->peers[i]->number);
 }
 
 static void leave_peers(struct legacy_pass *pass)
 {
-	int i;
+	unsigned int i;
 
-	for (i = 0; i < 2; i++)
-		if (pass->peers[i])
-			__atomic_sub_fetch(&pass->peers[i]->in_flight, 1, __ATOMIC_SEQ_CST);
+	for (i = 0; i < 2; i++) {
+		if (!pass->peers[i])
+			continue;
+		/* It was counted in as an operation of its own, too. */
+		busy_in_flight(0, 0);
+		busy_in_flight(1 + i, 0);
+		__atomic_sub_fetch(&pass->peers[i]->in_flight, 1, __ATOMIC_SEQ_CST);
+	}
 }
 
 void legacy_enter(struct call *call, struct legacy_pass *pass, enum legacy_class class)
@@ -516,10 +524,8 @@ void legacy_leave(struct legacy_pass *pass, CUresult result)
 	if (pass->held)
 		legacy_unlock(pass->context);
 	legacy_tell(pass);
-	if (pass->counted || pass->peers[0] || pass->peers[1]) {
+	if (pass->counted)
 		busy_in_flight(0, 0);
-		busy_in_flight(1, 0);
-	}
 	/* Behind the call: who finds nobody in flight comes after it. */
 	if (pass->counted)
 		__atomic_sub_fetch(&pass->context->in_flight, 1, __ATOMIC_SEQ_CST);

@@ -252,15 +252,15 @@ def constructed():
     def at(what, ticks):
         return what << 48 | ticks >> 8
 
-    def thread(number, call=0, lock=0, drain=0, flight=(0, 0)):
-        r.record(THREAD, struct.pack("<II6Q3Q2Q7Q", number, 0, *[0] * 6, call, lock, drain, *flight, *[0] * 7))
+    def thread(number, call=0, lock=0, drain=0, flight=(0, 0, 0)):
+        r.record(THREAD, struct.pack("<II6Q3Q3Q6Q", number, 0, *[0] * 6, call, lock, drain, *flight, *[0] * 6))
 
     second = 1000000000
     thread(0, at(copy + 1, start + second))  # nobody's any more
     thread(70, at(copy + 1, start + 2 * second), at(HOLDS | 1, 0))
     thread(71, at(copy + 2, 0), at(WAITS | 1, start + 3 * second))
-    thread(72, at(copy + 1, start + second), 0, 0, (1, 1))
-    thread(73, at(copy + 2, 0), 0, at(1, start + 4 * second), (1, 2))
+    thread(72, at(copy + 1, start + second), 0, 0, (1, 1, 0))
+    thread(73, at(copy + 2, 0), 0, at(1, start + 4 * second), (2, 1, 2))
     thread(74, at(copy + 2, 0) | 1)  # in the driver, nobody looked at the clock
     thread(75)
     thread(76, at(9999, start - 5 * second))  # no such function, before the start
