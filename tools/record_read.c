@@ -132,27 +132,28 @@ static struct record_list *place(struct record_file *file, const struct record *
 	case RECORD_REGION:
 		*ret_need = sizeof(struct record_region);
 		return &file->regions;
+	/* Nothing of the report: what is too short is passed over. */
 	case RECORD_CONTEXT:
-		*ret_need = sizeof(struct record_context);
-		return &file->contexts;
+		*ret_need = sizeof(struct record);
+		return fits < sizeof(struct record_context) ? NULL : &file->contexts;
 	case RECORD_STREAM:
-		*ret_need = sizeof(struct record_stream);
-		return &file->streams;
+		*ret_need = sizeof(struct record);
+		return fits < sizeof(struct record_stream) ? NULL : &file->streams;
 	case RECORD_CLOCK:
-		*ret_need = sizeof(struct record_clock);
-		return &file->clocks;
+		*ret_need = sizeof(struct record);
+		return fits < sizeof(struct record_clock) ? NULL : &file->clocks;
 	case RECORD_THREAD:
-		*ret_need = sizeof(struct record_thread);
-		return &file->threads;
+		*ret_need = sizeof(struct record);
+		return fits < sizeof(struct record_thread) ? NULL : &file->threads;
 	case RECORD_ORDER:
-		*ret_need = sizeof(struct record_order);
-		return &file->orders;
+		*ret_need = sizeof(struct record);
+		return fits < sizeof(struct record_order) ? NULL : &file->orders;
 	case RECORD_GATE:
-		*ret_need = sizeof(struct record_gate);
-		return &file->gates;
+		*ret_need = sizeof(struct record);
+		return fits < sizeof(struct record_gate) ? NULL : &file->gates;
 	case RECORD_HELD:
-		*ret_need = sizeof(struct record_held);
-		return &file->held;
+		*ret_need = sizeof(struct record);
+		return fits < sizeof(struct record_held) ? NULL : &file->held;
 	case RECORD_HEADER: /* a second one */
 		*ret_need = SIZE_MAX;
 		return NULL;

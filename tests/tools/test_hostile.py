@@ -206,8 +206,8 @@ class Hostile(unittest.TestCase):
                 self.assertIn('"exported": 7', file.read(), what)
 
     def test_types_not_known(self):
-        """Of a newer library, or for the trace only (contexts, streams): passed over without a word."""
-        for kind in (15, 16, 99):
+        """Of a newer library, or nothing of the report (contexts, streams, what the dump shows): passed over without a word."""
+        for kind in (15, 16, *range(20, 25), 99):
             for payload in (bytes(0), bytes(8), bytes(1000)):
                 r = records.sample()
                 r.record(kind, payload)
