@@ -58,9 +58,15 @@ static bool wins(const struct call *call, bool busy, bool relaxed)
 	return staging_wins(to_device, async, busy, async || !relaxed || !to_device, call->bytes);
 }
 
-/* Most copies are small: nothing but their size is looked at. An asynchronous one may find its stream idle after all. */
+/*
+ * Most copies are small: nothing but their size is looked at, unless a wait could be left out (staging_wins()). An asynchronous one may find
+ * its stream idle after all.
+ */
 static bool may_win(const struct call *call)
 {
+	if (call->bytes < staging_least &&
+	    (call->flags & CALL_ASYNC || !(config.relax & CONFIG_RELAX_ORDER) || !is_busy(call)))
+		return false;
 	return __atomic_load_n(&stage_on, __ATOMIC_RELAXED) &&
 	       (wins(call, is_busy(call), config.relax & CONFIG_RELAX_ORDER) ||
 		(call->flags & CALL_ASYNC && wins(call, false, false)));

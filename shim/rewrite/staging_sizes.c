@@ -27,6 +27,7 @@
 
 /* Of the calibration; NULL: the default. Written before staging begins, constant then. */
 static const struct calibration_stage *measured;
+uint64_t staging_least;
 
 /* Is this driver and each device what the table was measured on? */
 static bool is_measured_here(const struct calibration_stage *stage)
@@ -51,7 +52,8 @@ static bool is_measured_here(const struct calibration_stage *stage)
 	return count > 0;
 }
 
-void staging_sizes_start(void)
+/* Sets `measured`. */
+static void choose(void)
 {
 	const struct calibration_stage *stage = calibration_stage();
 
@@ -67,6 +69,18 @@ void staging_sizes_start(void)
 		measured = stage;
 		emit_note(NOTE_SIZES, "the calibration's");
 	}
+}
+
+void staging_sizes_start(void)
+{
+	unsigned int copy;
+
+	choose();
+	staging_least = config.stage_from;
+	for (copy = 0; measured && copy < CALIBRATION_COPIES; copy++)
+		if (copy != CALIBRATION_UNWAITED && measured->copies & (1U << copy) &&
+		    measured->from[copy] < staging_least)
+			staging_least = measured->from[copy];
 }
 
 static bool is_from(unsigned int copy, uint64_t fallback, uint64_t bytes)

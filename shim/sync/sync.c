@@ -195,13 +195,13 @@ static bool stands_out(const struct call *call, const struct catalogue_rule *rul
  * only what this very run has seen is a measure. An operation that is only submitted is held up by
  * the scheduler more often than by anything else.
  */
-static bool stands_out_alone(const struct call *call, uint64_t idle_ns,
+static bool stands_out_alone(const struct call *call, uint32_t key, uint64_t idle_ns,
 			     const struct verdict *verdict)
 {
 	struct call_pending pending;
 	uint64_t seen_ns, times = ALONE_TIMES;
 	uint64_t least_ns = UNEXPLAINED_NS;
-	bool seen = idle_minimum(idle_key(call), &seen_ns);
+	bool seen = idle_minimum(key, &seen_ns);
 
 	if (!call->pending_count && !state_pending_anywhere(&pending, 1)) {
 		if (!seen)
@@ -219,16 +219,16 @@ static bool stands_out_alone(const struct call *call, uint64_t idle_ns,
 	       verdict->blocked_ns > idle_ns * (times - 1) + fault_allowance(call);
 }
 
-static bool take_alone(const struct call *call, uint32_t rule, uint64_t idle_ns,
+static bool take_alone(const struct call *call, uint32_t key, uint32_t rule, uint64_t idle_ns,
 		       struct verdict *verdict)
 {
 	verdict->rule = rule;
 	return verdict->blocked_ns > threshold(&catalogue_rules[rule]) &&
-	       stands_out_alone(call, idle_ns, verdict);
+	       stands_out_alone(call, key, idle_ns, verdict);
 }
 
 static bool is_wait(const struct call *call, const struct catalogue_row *row, uint32_t held,
-		    uint64_t duration_ns, struct verdict *ret_verdict)
+		    uint32_t key, uint64_t duration_ns, struct verdict *ret_verdict)
 {
 	const struct catalogue_rule *rule;
 	uint64_t idle_ns;
@@ -236,7 +236,7 @@ static bool is_wait(const struct call *call, const struct catalogue_row *row, ui
 	bool holds = false; /* some rule holds */
 	uint32_t number;
 
-	idle_ns = idle_cost(call, idle_key(call), &ret_verdict->basis);
+	idle_ns = idle_cost(call, key, &ret_verdict->basis);
 	ret_verdict->blocked_ns = duration_ns > idle_ns ? duration_ns - idle_ns : 0;
 	ret_verdict->candidates = false;
 	ret_verdict->anywhere = false;
@@ -268,10 +268,10 @@ static bool is_wait(const struct call *call, const struct catalogue_row *row, ui
 			alone = (int)number;
 	}
 	if (alone >= 0)
-		return take_alone(call, (uint32_t)alone, idle_ns, ret_verdict);
+		return take_alone(call, key, (uint32_t)alone, idle_ns, ret_verdict);
 	ret_verdict->anywhere = true;
 	return !holds && !is_known_slow(row) &&
-	       take_alone(call, RULE_OBSERVED_UNKNOWN, idle_ns, ret_verdict);
+	       take_alone(call, key, RULE_OBSERVED_UNKNOWN, idle_ns, ret_verdict);
 }
 
 static bool is_join(const struct call *call, const struct catalogue_row *row, uint32_t held,
@@ -370,7 +370,7 @@ void sync_after(struct call *call, CUresult result)
 	struct verdict verdict;
 	bool waits = false, may_wait;
 	int saved_errno;
-	uint32_t held;
+	uint32_t held, key;
 
 	/* What a rewrite did in the driver's place says nothing of the driver's cost. */
 	if (call->flags & (CALL_CAPTURED | CALL_REWRITTEN))
@@ -396,8 +396,9 @@ void sync_after(struct call *call, CUresult result)
 	}
 	if (__builtin_expect(!__atomic_load_n(&quick_ticks, __ATOMIC_RELAXED), 0))
 		find_quick_ticks();
+	key = idle_key(call);
 	if (may_wait &&
-	    is_wait(call, row, held & CATALOGUE_HELD_RULES, verdict.duration_ns, &verdict)) {
+	    is_wait(call, row, held & CATALOGUE_HELD_RULES, key, verdict.duration_ns, &verdict)) {
 		verdict.returned_ns = clock_ns(call->left);
 		report(call, &verdict);
 		waits = verdict.rule != RULE_OBSERVED_UNKNOWN;
@@ -411,7 +412,7 @@ void sync_after(struct call *call, CUresult result)
 		report(call, &verdict);
 	}
 	if (is_idle_sample(call, row, result, verdict.duration_ns))
-		idle_sample(idle_key(call), verdict.duration_ns);
+		idle_sample(key, verdict.duration_ns);
 	errno = saved_errno;
 }
 

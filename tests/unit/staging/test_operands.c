@@ -379,6 +379,40 @@ static void test_other_sizes(void **state)
 	assert_null(told);
 }
 
+/* Below the least nothing wins but a copy whose wait is left out; at it something does. */
+static void assert_least(uint64_t least)
+{
+	bool any = false;
+
+	staging_sizes_start();
+	assert_true(staging_least == least);
+	for (unsigned int i = 0; i < 16; i++) {
+		bool to_device = i & 1, async = i & 2, busy = i & 4, waits = i & 8;
+
+		any |= staging_wins(to_device, async, busy, waits, least);
+		if (!busy || waits)
+			assert_false(staging_wins(to_device, async, busy, waits, least - 1));
+	}
+	assert_true(any);
+}
+
+static void test_least_size(void **state)
+{
+	load_table();
+	assert_least(1000);
+	table.from[0] = CALIBRATION_NEVER;
+	assert_least(2000);
+	table.copies = 1U << 5 | 1U << CALIBRATION_UNWAITED;
+	assert_least(32000);
+	table.from[CALIBRATION_UNWAITED] = 100;
+	assert_least(32000);
+	is_chosen = true;
+	assert_least((uint64_t)4 << 20);
+	is_chosen = false;
+	table.copies = 0;
+	assert_least((uint64_t)4 << 20);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -392,6 +426,7 @@ int main(void)
 		cmocka_unit_test(test_sizes),
 		cmocka_unit_test(test_measured_sizes),
 		cmocka_unit_test(test_other_sizes),
+		cmocka_unit_test(test_least_size),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
