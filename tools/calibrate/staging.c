@@ -35,6 +35,10 @@
 
 bool staging_explains;
 
+/* Of LARGEST bytes, before anything is measured: at most, and between two looks at what the library holds. */
+#define FIRST_COPIES_MOST 64
+#define FIRST_COPIES_LOOK 8
+
 enum { DRIVER, STAGED, SIDES };
 
 static struct side {
@@ -179,8 +183,9 @@ static int measure_rounds(const struct kind *kind, const size_t *sizes, unsigned
 }
 
 struct seen {
-	uint64_t staged, unwaited;
-	char note[128]; /* a reason for which it left calls to the driver; empty: none */
+	uint64_t staged, unwaited; /* copies */
+	uint64_t held;             /* bytes */
+	char note[128];            /* a reason for which it left calls to the driver; empty: none */
 };
 
 /* What the library says that it did in this process so far. False: it left no record. */
@@ -210,6 +215,7 @@ static bool look_at_record(struct seen *ret_seen)
 
 		ret_seen->staged += rewrite->to_device + rewrite->from_device;
 		ret_seen->unwaited += rewrite->waits_avoided;
+		ret_seen->held += rewrite->held_bytes;
 	}
 	for (size_t i = 0; i < file->notes.count; i++) {
 		const struct record_note *note = (const void *)file->notes.records[i];
@@ -310,24 +316,30 @@ static int prepare(void)
 }
 
 /*
- * Does the library stage here at all? A few copies are enough to find out: the first ones make what the later ones use. 0, or the exit status of
- * a process that could not tell.
+ * Does the library stage here at all? It makes its memory bit by bit, for a share of what was copied: that is behind us before anything is
+ * timed. 0, or the exit status of a process that could not tell.
  */
-static int probe(bool *ret_stages, bool says_why_not)
+static int start_staging(bool *ret_stages, bool says_why_not)
 {
-	static const size_t sizes[] = {SMALLEST, LARGEST, SMALLEST, LARGEST};
 	struct kind kind = kind_of(0);
 	struct samples unused;
+	uint64_t held = 0;
 	struct seen seen;
 
 	*ret_stages = false;
-	for (size_t i = 0; i < ARRAY_SIZE(sizes); i++)
-		if (turn(&kind, STAGED, sizes[i], &unused, 0))
+	for (unsigned int n = 1; n <= FIRST_COPIES_MOST; n++) {
+		if (turn(&kind, STAGED, LARGEST, &unused, 0))
 			return 1;
-	if (!look_at_record(&seen)) {
-		fprintf(stderr,
-			"slipstream calibrate: staged copies: the library left no record\n");
-		return MEASURE_TOLD;
+		if (n % FIRST_COPIES_LOOK)
+			continue;
+		if (!look_at_record(&seen)) {
+			fprintf(stderr, "slipstream calibrate: staged copies: the library left no "
+					"record\n");
+			return MEASURE_TOLD;
+		}
+		if (seen.held == held)
+			break;
+		held = seen.held;
 	}
 	*ret_stages = seen.staged;
 	/* No failure: then no program's copies are staged here either. */
@@ -355,7 +367,7 @@ int staging_measure(const char *unit)
 	}
 	if (prepare())
 		return 1;
-	r = probe(&stages, !unwaited);
+	r = start_staging(&stages, !unwaited);
 	if (r || !stages)
 		return r;
 	for (unsigned int copy = 0; copy < CALIBRATION_COPIES; copy++) {
