@@ -145,37 +145,27 @@ static bool take_done(struct chunk *chunk, uint64_t context, unsigned int *left)
 	return false;
 }
 
-/* The bits of word number `i` of a walk that begins and ends within the word of `first`. */
-static uint64_t bits_at(const uint64_t *bits, uint32_t words, uint32_t first, uint32_t i)
+static struct chunk *take_from(struct set *set, const uint64_t *bits, uint64_t context)
 {
-	uint64_t behind = ~UINT64_C(0) << first % 64;
-	uint64_t found = __atomic_load_n(&bits[(first / 64 + i) % words], __ATOMIC_RELAXED);
-
-	if (!i)
-		return found & behind;
-	return i == words ? found & ~behind : found;
-}
-
-static struct chunk *take_from(struct set *set, uint64_t *bits, uint64_t context)
-{
-	uint32_t first = __atomic_load_n(&set->next, __ATOMIC_RELAXED), i, number;
 	/* Acquire: pairs with more_words(). */
 	uint32_t words = __atomic_load_n(&set->words, __ATOMIC_ACQUIRE);
+	uint32_t first = __atomic_load_n(&set->next, __ATOMIC_RELAXED), word, i;
+	uint64_t behind = ~UINT64_C(0) << first % 64, found;
 	unsigned int left = ASK_MOST;
 	struct chunk *chunk;
-	uint64_t found;
 
-	for (i = 0; words && i <= words && left; i++) {
-		for (found = bits_at(bits, words, first, i); found; found &= found - 1) {
-			number = (first / 64 + i) % words * 64 + (uint32_t)__builtin_ctzll(found);
-			chunk = &set->chunks[number];
-			if (bits == set->free ? !take_free(chunk, context)
-					      : !take_done(chunk, context, &left))
-				continue;
-			unmark(bits, number);
-			/* One behind it: so the oldest pending one comes first. */
-			__atomic_store_n(&set->next, (number + 1) % (words * 64), __ATOMIC_RELAXED);
-			return chunk;
+	word = first / 64 < words ? first / 64 : 0;
+	/* It begins and ends within the first word. */
+	for (i = 0; words && i <= words && left; i++, word = word + 1 < words ? word + 1 : 0) {
+		found = __atomic_load_n(&bits[word], __ATOMIC_RELAXED) &
+			(!i           ? behind
+			 : i == words ? ~behind
+				      : ~UINT64_C(0));
+		for (; found; found &= found - 1) {
+			chunk = &set->chunks[word * 64 + (uint32_t)__builtin_ctzll(found)];
+			if (bits == set->free ? take_free(chunk, context)
+					      : take_done(chunk, context, &left))
+				return chunk;
 		}
 	}
 	return NULL;
@@ -183,9 +173,21 @@ static struct chunk *take_from(struct set *set, uint64_t *bits, uint64_t context
 
 static struct chunk *find(struct set *set, uint64_t context)
 {
-	struct chunk *chunk = take_from(set, set->free, context);
+	uint64_t *bits = set->free;
+	struct chunk *chunk = take_from(set, bits, context);
+	size_t number;
 
-	return chunk ? chunk : take_from(set, set->pending, context);
+	if (!chunk) {
+		bits = set->pending;
+		chunk = take_from(set, bits, context);
+	}
+	if (!chunk)
+		return NULL;
+	number = (size_t)(chunk - set->chunks);
+	unmark(bits, number);
+	/* From the one behind it on: so the oldest pending one comes first. */
+	__atomic_store_n(&set->next, (uint32_t)number + 1, __ATOMIC_RELAXED);
+	return chunk;
 }
 
 void *chunk_map(size_t bytes)

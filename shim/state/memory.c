@@ -197,19 +197,19 @@ static bool insert(const struct range *range)
 /* The first range that ends above the address; NULL: none. */
 static struct range *first_above(uint64_t address)
 {
-	struct range *range = find(address);
+	struct chunk *chunk;
 	uint32_t at, i;
 
-	if (range || !chunk_count)
-		return range;
+	if (!chunk_count)
+		return NULL;
 	at = chunk_of(address);
-	i = ranges_up_to(chunks[at], address);
-	if (i == chunks[at]->count) {
-		if (++at == chunk_count)
-			return NULL;
-		i = 0;
-	}
-	return &chunks[at]->range[i];
+	chunk = chunks[at];
+	i = ranges_up_to(chunk, address);
+	if (i && is_in(&chunk->range[i - 1], address))
+		return &chunk->range[i - 1];
+	if (i < chunk->count)
+		return &chunk->range[i];
+	return at + 1 < chunk_count ? &chunks[at + 1]->range[0] : NULL;
 }
 
 /* What the driver hands out is free: whatever stands there was freed without our seeing it. */
