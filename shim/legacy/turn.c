@@ -120,10 +120,16 @@ static bool back(struct legacy_context *context, struct legacy_pass *pass)
 	return is_placed;
 }
 
+/* SLIPSTREAM_LEGACY_AFTER=0: every operation that can go to the substitute does, so launches must be seen in NATIVE, too. */
+static bool is_eager(void)
+{
+	return !config.legacy_after;
+}
+
 static void stay_native(struct legacy_context *context)
 {
 	__atomic_store_n(&context->shut, 0, __ATOMIC_SEQ_CST);
-	state_launch_bar(context->of, false);
+	state_launch_bar(context->of, is_eager());
 }
 
 /*
@@ -287,7 +293,7 @@ static void legacy_in_substitute(struct legacy_context *context, struct legacy_p
 {
 	if (!why && __atomic_load_n(&context->in_flight, __ATOMIC_SEQ_CST))
 		why = TRACE_ORDER_QUEUE;
-	if (!why && context->credit < 0 && config.legacy_after)
+	if (!why && context->credit < 0 && !is_eager())
 		why = TRACE_ORDER_PREFERRED;
 	if (!why && !legacy_make_substitute(context))
 		why = TRACE_ORDER_DOUBT;
@@ -342,8 +348,10 @@ static void note_use(struct legacy_context *context, const struct call *call)
 
 	if (call->stream_kind == STREAM_UNKNOWN)
 		__atomic_store_n(&context->barred, 1, __ATOMIC_RELAXED);
-	if (!(__atomic_load_n(&context->used, __ATOMIC_RELAXED) & use))
-		__atomic_or_fetch(&context->used, use, __ATOMIC_RELAXED);
+	if (!(__atomic_load_n(&context->used, __ATOMIC_RELAXED) & use) &&
+	    __atomic_or_fetch(&context->used, use, __ATOMIC_RELAXED) == LEGACY_USED_BOTH &&
+	    is_eager())
+		state_launch_bar(context->of, true);
 }
 
 /* Is it worth it? */
