@@ -160,12 +160,19 @@ static void refused_launch(void)
 	CUgraph graph;
 
 	start();
+	/* The legacy stream stands still: who would wait for it does so for ever. */
+	close_gate(NULL, 1);
 	step(a, 1);
 	OK(cuStreamBeginCapture(a, CU_STREAM_CAPTURE_MODE_RELAXED));
 	begin();
 	SAY(try_step(NULL, 0));
 	end();
 	SAY(cuStreamEndCapture(a, &graph));
+	OK(cuStreamBeginCapture(a, CU_STREAM_CAPTURE_MODE_RELAXED));
+	SAY(cuStreamSynchronize(NULL));
+	SAY(cuStreamQuery(NULL));
+	SAY(cuStreamEndCapture(a, &graph));
+	open_gate(1);
 	begin();
 	step(a, 1);
 	step(NULL, 0);
@@ -190,6 +197,7 @@ static void allowed_launch(void)
 	end();
 	OK(cuStreamEndCapture(n, &graph));
 	begin();
+	OK(cuMemsetD8Async(word + 512, 1, 8, NULL));
 	step(NULL, 0);
 	step(a, 1);
 	end();

@@ -214,6 +214,7 @@ static void unseen_stream(unsigned int flags)
 	open_gate(1);
 	close_gate(u, 2);
 	begin();
+	OK(cuMemsetD8Async(word + 512, 1, 8, NULL));
 	step(NULL, 0);
 	step(u, flags ? LOOSE : 2);
 	step(a, 1);
@@ -319,8 +320,10 @@ static void faults(void)
 		SAY(try_step(b, 2));
 		SAY(try_step(NULL, 0));
 		SAY(try_step(CU_STREAM_PER_THREAD, 3));
-		if (i % 3 == 2)
+		if (i % 3 == 0) {
+			SAY(try_step(NULL, 0));
 			SAY(cuMemsetD8(word + 512, 1, 8));
+		}
 		SAY(try_step(b, 2));
 		if (i % 4 == 3)
 			SAY(cuStreamSynchronize(NULL));
