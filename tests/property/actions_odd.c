@@ -76,16 +76,19 @@ void run_wrong(struct world *world, const struct action *action)
 
 /* ---- a call that waits while another thread works on ---- */
 
-#define FLOOD 1200 /* more than any queue is long */
+#define FLOOD 1400 /* more than any queue is long */
 
 enum { FLOOD_BLOCKING, FLOOD_LOAD, FLOOD_COPY, FLOOD_LEGACY };
 
-static CUresult fill_queue(struct world *world, struct context *context, CUstream stream)
+/* Some on the legacy stream between, so that something has to be put into a queue that is full. */
+static CUresult fill_queue(struct world *world, struct context *context, CUstream stream,
+			   unsigned int between)
 {
 	CUresult result = CUDA_SUCCESS;
 
 	for (unsigned int i = 0; i < FLOOD && !result; i++) {
-		result = cuMemsetD8Async(context->scratch, 1, 8, stream);
+		result = cuMemsetD8Async(context->scratch, 1, 8,
+					 between && i % between == 0 ? NULL : stream);
 		__atomic_add_fetch(&world->flooded, 1, __ATOMIC_RELAXED);
 	}
 	return result ? result : cuStreamSynchronize(stream);
@@ -126,7 +129,8 @@ void run_flood(struct world *world, const struct action *action)
 		status(world, action,
 		       fill_queue(world, context,
 				  action->from == FLOOD_LEGACY ? NULL
-							       : context->stream[FIRST_BLOCKING]));
+							       : context->stream[FIRST_BLOCKING],
+				  action->value % 2 ? 5 + action->value % 7 : 0));
 	}
 	__atomic_store_n(&world->flood_over, true, __ATOMIC_RELEASE);
 }
