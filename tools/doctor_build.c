@@ -7,6 +7,7 @@
 #include <gelf.h>
 #include <gnu/libc-version.h>
 
+#include "calibrate/table.h"
 #include "doctor.h"
 #include "memory.h"
 #include "place.h"
@@ -116,11 +117,65 @@ static void check_part(struct doctor *doctor, const char *name, const char *fold
 		doctor_add(doctor, name, DOCTOR_NOTE, "not part of this build: %s", without);
 }
 
+static size_t count_lines(const struct table *table, const char *kind)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < table->count; i++)
+		count += !strncmp(table->line[i], kind, strlen(kind));
+	return count;
+}
+
+/* The first line of that kind, without its first word; NULL: none. */
+static const char *find_line(const struct table *table, const char *kind)
+{
+	for (size_t i = 0; i < table->count; i++)
+		if (!strncmp(table->line[i], kind, strlen(kind)))
+			return table->line[i] + strlen(kind);
+	return NULL;
+}
+
+/* What the library goes by where it can be told: idle costs, sizes from which on copies are staged. */
+static void check_table(struct doctor *doctor)
+{
+	const char *path = getenv("SLIPSTREAM_CALIBRATION"),
+		   *from = getenv("SLIPSTREAM_STAGE_FROM");
+	const char *gpu, *driver;
+	struct table table = {0};
+	size_t sizes;
+
+	if (!path || !*path) {
+		doctor_add(doctor, "calibration table", DOCTOR_NOTE,
+			   "none is set: mode fix stages copies by sizes measured on an H200; "
+			   "slipstream calibrate --output FILE, then run --calibration FILE");
+		return;
+	}
+	table_speaker = NULL;
+	if (table_read(&table, path, 0)) {
+		doctor_add(doctor, "calibration table", DOCTOR_WARNING,
+			   "%s is ignored: missing, damaged or of another version", path);
+		return;
+	}
+	gpu = find_line(&table, "gpu ");
+	driver = find_line(&table, "driver ");
+	sizes = count_lines(&table, "stage ");
+	doctor_add(
+		doctor, "calibration table", sizes ? DOCTOR_OK : DOCTOR_NOTE,
+		"%s, of GPU %s, driver %s: %zu idle costs, sizes of %zu kinds of staged copies%s",
+		path, gpu ? gpu : "unknown", driver ? driver : "unknown",
+		count_lines(&table, "idle "), sizes,
+		!sizes          ? " (measure it again to have them)"
+		: from && *from ? ", but SLIPSTREAM_STAGE_FROM is set and wins"
+				: ", used on that GPU and driver");
+	table_clear(&table);
+}
+
 void doctor_check_build(struct doctor *doctor)
 {
 	check_library(doctor);
 	check_part(doctor, "calibrate", "calibrate", "slipstream-calibrate",
 		   "idle costs are the run's own minimum or the catalogue's figure");
+	check_table(doctor);
 	check_part(doctor, "trace", "trace", "slipstream-trace",
 		   "no slipstream trace (Debian package liblttng-ctl-dev); own sessions work");
 	check_part(doctor, "analysis", "../tracing/analysis", "slipstream-analyze",

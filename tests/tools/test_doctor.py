@@ -54,6 +54,38 @@ class Doctor(unittest.TestCase):
         (found,) = [f for f in findings if f[0] == name]
         return found[1:]
 
+    def table(self, *lines):
+        text = "".join(line + "\n" for line in ("slipstream-calibration 1", *lines)).encode()
+        value = 0xCBF29CE484222325
+        for byte in text:
+            value = (value ^ byte) * 0x100000001B3 % 2**64
+        path = os.path.join(self.folder.name, "table")
+        with open(path, "wb") as file:
+            file.write(text + b"checksum %016x\n" % value)
+        return path
+
+    def test_calibration_table(self):
+        name, idle, stage = "calibration table", "idle cuMemFree_v2 device none 12 47000", "stage to-device sync idle 65536"
+        self.assertEqual(self.one(self.findings(), name), (
+            "note", "none is set: mode fix stages copies by sizes measured on an H200; slipstream calibrate --output FILE, then run "
+            "--calibration FILE"))
+        path = self.table("driver 13000", "gpu Some GPU", idle, stage, "stage from-device sync idle never")
+        text = path + ", of GPU Some GPU, driver 13000: 1 idle costs, sizes of 2 kinds of staged copies"
+        given = {"SLIPSTREAM_CALIBRATION": path}
+        self.assertEqual(self.one(self.findings(environment=given), name), ("ok", text + ", used on that GPU and driver"))
+        self.assertEqual(self.one(self.findings(environment={**given, "SLIPSTREAM_STAGE_FROM": "1M"}), name),
+                         ("ok", text + ", but SLIPSTREAM_STAGE_FROM is set and wins"))
+        self.table(idle, idle)
+        self.assertEqual(self.one(self.findings(environment=given), name), (
+            "note", path + ", of GPU unknown, driver unknown: 2 idle costs, sizes of 0 kinds of staged copies (measure it again to have them)"))
+        for broken in (b"", b"nonsense\n", b"slipstream-calibration 1\nchecksum 0\n"):
+            with open(path, "wb") as file:
+                file.write(broken)
+            self.assertEqual(self.one(self.findings(environment=given), name),
+                             ("warning", path + " is ignored: missing, damaged or of another version"))
+        os.unlink(path)
+        self.assertEqual(self.one(self.findings(environment=given), name)[0], "warning")
+
     def test_library(self):
         findings = self.findings()
         self.assertEqual(self.one(findings, "library"), ("ok", FAKE + " loads"))

@@ -137,7 +137,8 @@ int table_write(const struct table *table, const char *path)
 
 static int refuse(const char *path, const char *fault)
 {
-	fprintf(stderr, "%s: %s: %s\n", table_speaker, path, fault);
+	if (table_speaker)
+		fprintf(stderr, "%s: %s: %s\n", table_speaker, path, fault);
 	return -EINVAL;
 }
 
@@ -163,7 +164,8 @@ int table_read(struct table *ret_table, const char *path, int partial)
 	}
 	if (!file) {
 		r = -errno;
-		fprintf(stderr, "%s: %s: %s\n", table_speaker, path, strerror(-r));
+		if (table_speaker)
+			fprintf(stderr, "%s: %s: %s\n", table_speaker, path, strerror(-r));
 		if (fd >= 0)
 			close(fd);
 		return r;

@@ -11,7 +11,7 @@
 
 #define TABLE_FIRST_LINE "slipstream-calibration 1"
 
-/* Whose complaints these are; `slipstream run` reads tables too. */
+/* Whose complaints these are; `slipstream run` reads tables too. NULL: none is made. */
 extern const char *table_speaker;
 
 struct table {
