@@ -137,7 +137,7 @@ static const struct argp argp = {
 	.options = options,
 	.parser = parse,
 	.doc = "Measure which calls of the present CUDA driver block the host and which join its "
-	       "streams.\v"
+	       "streams, and from which size on copies that mode fix stages are not slower.\v"
 	       "Exit status: 0 measured (and equal, with --compare), 1 different, 2 usage, 3 could "
 	       "not "
 	       "measure.",
