@@ -2,6 +2,7 @@
 """Runs random programs (property) without and with mode fix, says which differ, and makes those small. For run.py and mutate beside it."""
 import collections
 import concurrent.futures
+import glob
 import os
 import struct
 import subprocess
@@ -125,6 +126,15 @@ def first_difference(options, texts, after=0, limit=LIMIT_S):
 
     look(run_texts(options, texts, True, after, limit, look))
     return differ[0] if differ else None
+
+
+def corpus(options):
+    """Texts of the corpus: each program as it is, with a name."""
+    for path in sorted(glob.glob(os.path.join(options.corpus, "*.txt"))):
+        with open(path, encoding="utf-8") as stream:
+            lines = [line for line in stream if not line.startswith("#")]
+        for number, text in enumerate("".join(lines).split("end.\n")[:-1]):
+            yield f"{os.path.basename(path)} {number}", text + "end.\n"
 
 
 class Compared:

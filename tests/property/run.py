@@ -10,7 +10,6 @@ of --keep. --raw: also raw with another schedule of the simulated driver, which 
 anything differs.
 """
 import argparse
-import glob
 import os
 import sys
 import time
@@ -34,17 +33,8 @@ def parse():
     return parser.parse_args()
 
 
-def corpus(options):
-    """Texts of the corpus: each program as it is, with a name."""
-    for path in sorted(glob.glob(os.path.join(options.corpus, "*.txt"))):
-        with open(path, encoding="utf-8") as stream:
-            lines = [line for line in stream if not line.startswith("#")]
-        for number, text in enumerate("".join(lines).split("end.\n")[:-1]):
-            yield f"{os.path.basename(path)} {number}", text + "end.\n"
-
-
 def run_corpus(options):
-    named = list(corpus(options))
+    named = list(programs.corpus(options))
     texts = [text for _, text in named]
     differ = [name for (name, _), raw, fixed in zip(named, programs.run_texts(options, texts, False), programs.run_texts(options, texts, True))
               if raw != fixed or raw == programs.HANGS or " " in raw]
