@@ -41,6 +41,8 @@ FILE *table_open(const char *path, int flags);
  */
 int table_write(const struct table *table, const char *path);
 void table_print(const struct table *table);
+void table_print_json(
+	const struct table *table); /* table_json.c; the stream's error tells of failure */
 /*
  * Returns 0 or -errno after one line on stderr naming file and fault. `partial`: no checksum asked
  * for.

@@ -4,6 +4,7 @@
 
     check_output.py CALIBRATE DRIVER-FOLDER
 """
+import json
 import os
 import stat
 import subprocess
@@ -118,6 +119,48 @@ class Written(Case):
     def test_closed_and_not_used(self):
         self.run_it(*ONE, "--output", self.path("table"), preexec_fn=lambda: os.close(1), stdout=None)
         self.check_table(self.path("table"))
+
+
+class Staged(Case):
+    """Sizes of staged copies need the library in the measuring process."""
+    UNIT = ("--driver", DRIVER, "--only", "staging unwaited")
+
+    def environment(self, **variables):
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("SLIPSTREAM_", "CUDA_", "SIMCUDA_"))}
+        return {**kept, "TMPDIR": self.folder, **variables}
+
+    def test_json(self):
+        """Whatever the user's settings are; nothing is left behind."""
+        settings = {"SLIPSTREAM_MODE": "off", "SLIPSTREAM_STAGE_FROM": "1G", "SLIPSTREAM_OUT": "/nonexistent"}
+        done = self.run_it(*self.UNIT, "--json", env=self.environment(**settings))
+        (found,) = json.loads(done.stdout)["stage"]
+        self.assertEqual({name: found[name] for name in ("direction", "form", "state")},
+                         {"direction": "to-device", "form": "sync", "state": "unwaited"})
+        self.assertIn(found["from"], [None, 1] + [4096 << i for i in range(10)])
+        self.assertEqual((done.stderr, os.listdir(self.folder)), ("", []))
+
+    def test_no_library(self):
+        missing = self.path("libslipstream.so")
+        done = self.run_it(*self.UNIT, status=3, env=self.environment(SLIPSTREAM_LIBRARY=missing))
+        first, last = done.stderr.splitlines()
+        self.assertEqual(first, f"slipstream calibrate: staged copies: libslipstream.so not found, tried {missing}")
+        self.assertRegex(last, r"^slipstream calibrate: 1 of \d+ units could not be measured$")
+        self.assertNotIn("stage ", done.stdout)
+
+    def test_nothing_is_staged_here(self):
+        """No failure, and no sizes."""
+        for variables, why in (({"CUDA_LAUNCH_BLOCKING": "1"}, "off: CUDA_LAUNCH_BLOCKING is set"),
+                               ({"SIMCUDA_PAGEABLE": "ats"}, "off: the device uses the host's page tables")):
+            done = self.run_it("--driver", DRIVER, "--only", "staging", env=self.environment(**variables))
+            self.assertEqual(done.stderr, f"slipstream calibrate: staged copies: not measured, there are none here: {why}\n")
+            self.assertNotIn("stage ", done.stdout)
+
+    def test_waits_that_stay(self):
+        """A device that can write pageable memory: no wait is left out, so there is nothing to measure."""
+        done = self.run_it(*self.UNIT, env=self.environment(SIMCUDA_PAGEABLE="hmm"))
+        self.assertIn("to-device sync unwaited: nothing to measure here: ", done.stderr)
+        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+        self.assertNotIn("stage ", done.stdout)
 
 
 class Usage(Case):
