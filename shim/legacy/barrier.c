@@ -53,17 +53,6 @@ static bool wait(CUstream stream, CUevent event)
 	return is_done(driver.cuStreamWaitEvent(stream, event, 0));
 }
 
-bool barrier_explicit(struct legacy_context *context, struct legacy_pass *pass)
-{
-	CUstream handle = state_handle(context->dirty, context->id);
-
-	if (!handle || !record(context->before, handle) ||
-	    !wait(context->substitute, context->before))
-		return false;
-	(void)note(context, pass, TRACE_ORDER_EXPLICIT, context->dirty, context->legacy, 0);
-	return true;
-}
-
 bool barrier_join(struct legacy_context *context, struct legacy_pass *pass)
 {
 	if (!record(context->before, CU_STREAM_LEGACY) ||

@@ -122,8 +122,7 @@ static void begin(struct legacy_context *context, struct state_context *of)
 	context->epoch = 0;
 	context->turn_epoch = 0;
 	context->recorded = 0;
-	context->dirty = NULL;
-	context->joins_all = false;
+	context->dirty = false;
 	/* Pairs with the acquire load of who holds an old pointer. */
 	__atomic_store_n(&context->id, state_context_id(of), __ATOMIC_RELEASE);
 	show(context);
@@ -191,25 +190,6 @@ bool legacy_make_substitute(struct legacy_context *context)
 	context->barred = 1;
 	emit_note(NOTE_REWRITE, "legacy: attributes of the stream could not be copied");
 	return false;
-}
-
-void legacy_stream_ending(struct call *call, CUstream handle)
-{
-	struct legacy_context *context;
-	struct state_stream *stream;
-
-	if (!legacy_active())
-		return;
-	stream = state_stream_of(handle);
-	context = stream ? legacy_of(state_context_of(stream)) : NULL;
-	if (!context || !legacy_lock(context))
-		return;
-	/* No event can be recorded on it any more; the legacy stream itself still knows its work. */
-	if (context->dirty == stream) {
-		context->dirty = NULL;
-		context->joins_all = true;
-	}
-	legacy_unlock(context);
 }
 
 void legacy_drop(bool (*lives)(uint64_t id))

@@ -54,11 +54,8 @@ struct legacy_context {
 		turn_epoch; /* the same when the turn began: what is older the driver has ordered */
 	uint64_t recorded;  /* `after` stands for the operations up to here ... */
 	uint64_t recorded_at; /* ... as the record of this sequence says */
-	/* Blocking streams with work that the substitute is not behind: one, ... */
-	struct state_stream *dirty;
-	const void *dirtied_by; /* the one thread that put it there (turn.c); NULL: several */
-	int credit;             /* what the turn may still cost (turn.c) */
-	bool joins_all;         /* ... or more, or one that no event can be recorded on */
+	int credit;           /* what the turn may still cost (turn.c) */
+	bool dirty;           /* blocking streams have work that the substitute is not behind */
 };
 
 enum { LEGACY_USED_LEGACY = 1, LEGACY_USED_BLOCKING = 2, LEGACY_USED_BOTH = 3 };
@@ -111,12 +108,10 @@ bool legacy_make_substitute(struct legacy_context *context);
 
 /*
  * barrier.c, all under the lock; false: the driver refused.
- *	explicit	the substitute comes behind the one dirty stream
- *	join		behind all blocking streams, and what the legacy stream itself was given
+ *	join		the substitute comes behind all blocking streams, and behind what the legacy stream itself was given
  *	post		a blocking stream, by its handle, behind the substitute
  *	back		the legacy stream itself, and with it all blocking streams, behind the substitute
  */
-bool barrier_explicit(struct legacy_context *context, struct legacy_pass *pass);
 bool barrier_join(struct legacy_context *context, struct legacy_pass *pass);
 bool barrier_post(struct legacy_context *context, struct legacy_pass *pass,
 		  const struct state_stream *stream, CUstream handle);

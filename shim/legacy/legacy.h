@@ -75,9 +75,6 @@ void legacy_start(bool (*denied)(const struct call *call), struct record_rewrite
 void legacy_enter(struct call *call, struct legacy_pass *pass, enum legacy_class class);
 void legacy_leave(struct legacy_pass *pass, CUresult result);
 
-/* A stream is about to be destroyed: before the driver does. */
-void legacy_stream_ending(struct call *call, CUstream handle);
-
 /* Contexts have ended, and their substitutes with them. `lives`: is there a context of this id? */
 void legacy_drop(bool (*lives)(uint64_t id));
 

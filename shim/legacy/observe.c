@@ -42,7 +42,7 @@ static bool look_at(struct legacy_context *context, const struct call *call,
 		goto native;
 	*ret_look = (struct look){
 		.substitute = context->substitute,
-		.is_all = !context->dirty && !context->joins_all,
+		.is_all = !context->dirty,
 		.asked = CUDA_SUCCESS,
 	};
 	if (ret_look->is_all)

@@ -23,8 +23,11 @@
 #include "state/proof.h"
 #include "state/state.h"
 
-/* Operations in a queue, as far as is known, up to which nothing that is submitted waits for room; drivers were seen to wait from 1024 on. */
-#define QUEUE_MAX 256
+/*
+ * Operations in a queue, as far as is known, up to which nothing that is submitted waits for room; drivers were seen to wait from 1024 on. Few: each may
+ * bring a barrier along, which the program's own depth must not suffer from (1023 behind a gate that it opens itself).
+ */
+#define QUEUE_MAX 64
 /* Most operations in a row that a context is asked for before its turn changes again. */
 #define PATIENCE_MAX 1024
 /*
@@ -96,8 +99,7 @@ static void turned(struct legacy_context *context, struct legacy_pass *pass, uin
 
 static void all_joined(struct legacy_context *context)
 {
-	context->dirty = NULL;
-	context->joins_all = false;
+	context->dirty = false;
 }
 
 /* The substitute has work that the legacy stream itself is not behind? */
@@ -181,55 +183,22 @@ static bool to_substitute(struct legacy_context *context, struct legacy_pass *pa
 	return true;
 }
 
-/* Its address is the thread's name. */
-static __thread char own_name __attribute__((tls_model("initial-exec")));
-
 /*
- * The dirty stream has done all that it was given, and the program may know: who asks it then must not find a record of ours under way. Only
- * this thread has put work there, so that none of it is without its number yet.
+ * Everything that the substitute's next operation must come behind. False: the barrier could not be placed. It is a join also for one stream: that costs no more than
+ * an event recorded there would, and a record on a stream of the program's could be found under way by who asks that stream, which had done all it was given.
  */
-static bool is_done(const struct legacy_context *context)
-{
-	return context->dirtied_by == &own_name && !state_queued(context->dirty);
-}
-
-/* Everything that the substitute's next operation must come behind. False: a barrier could not be placed. */
 static bool join(struct legacy_context *context, struct legacy_pass *pass)
 {
-	bool is_clean = !context->dirty && !context->joins_all;
-
-	if (is_clean) {
+	if (!context->dirty) {
 		pass->elided = TRACE_ORDER_CLEAN;
 		context->credit += context->credit < CREDIT_MAX;
 		return true;
 	}
-	if (context->joins_all || is_done(context) || state_queued(context->dirty) >= QUEUE_MAX ||
-	    !barrier_explicit(context, pass)) {
-		if (!barrier_join(context, pass))
-			return false;
-	}
+	if (!barrier_join(context, pass))
+		return false;
 	context->credit -= CREDIT_BARRIER;
 	all_joined(context);
 	return true;
-}
-
-static void is_dirty(struct legacy_context *context, struct state_stream *stream, uint32_t kind)
-{
-	if (context->joins_all)
-		return;
-	if (context->dirty == stream) {
-		if (context->dirtied_by != &own_name)
-			context->dirtied_by = NULL;
-		return;
-	}
-	context->dirtied_by = &own_name;
-	/* Another thread's per-thread stream has no name. */
-	if (context->dirty || kind != STREAM_BLOCKING) {
-		context->dirty = NULL;
-		context->joins_all = true;
-	} else {
-		context->dirty = stream;
-	}
 }
 
 /* ---- in flight ---- */
@@ -333,7 +302,7 @@ static void blocking_in_substitute(struct legacy_context *context, const struct 
 	} else {
 		barrier_host(context, pass, call->stream);
 	}
-	is_dirty(context, call->stream, call->stream_kind);
+	context->dirty = true;
 	if (quick)
 		pass->held = true;
 	else

@@ -279,7 +279,7 @@ def passes(export, arguments):
     rewrites = [hook for hook in row.rewrite if hook.name not in HARMLESS_REWRITES]
     if row.submits == "none" and row.kind not in ("capture", "context", "stream") and not rewrites and not hooks:
         return ["\tif (entry_unlikely(!rooms_))", f"\t\treturn real_({arguments});"]
-    return ["\tif (entry_unlikely(!rooms_)) {", "\t\tstate_unseen();", f"\t\treturn real_({arguments});", "\t}"]
+    return ["\tif (entry_unlikely(!rooms_)) {", "\t\tstate_unseen();", "\t\tlegacy_retreat();", f"\t\treturn real_({arguments});", "\t}"]
 
 
 def begin(export, indent, place="__builtin_return_address(0), ENTRY_FRAME()"):
@@ -385,7 +385,6 @@ def wrapper(export):
               "\tif (entry_unlikely(!real_))", f"\t\treturn entry_missing({number});",
               *passes(export, arguments)]
     lines += begin(export, "\t") + ["\tentry_rooms_enter();", f"\tbusy_ = busy_begin(entry_thread.busy, {number});", "\tstate_before(&call);"]
-    lines += stream_ending(export)
     lines += ["\t" + hook.c_call() for hook in row.before]
     lines += legacy_enter(export, "\t")
     ask = ["entry_rooms_leave();", f"call.entered = busy_reaches(busy_.record, {number}, clock_ticks());", f"result_ = {real_call(export)};", *again(export),
@@ -401,11 +400,6 @@ def wrapper(export):
     lines.append("\tsync_after(&call, result_);")
     lines += end(export)
     return "\n".join(lines)
-
-
-def stream_ending(export):
-    """Before state forgets the stream."""
-    return ["\tlegacy_stream_ending(&call, %s);" % ", ".join(hook.arguments) for hook in export.row.before if hook.name == "stream_destroying"]
 
 
 def real_call(export):
