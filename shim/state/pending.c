@@ -154,6 +154,12 @@ static void take_out_idle(uint64_t *list)
 	pending_end_out();
 }
 
+/*
+ * Of pending_bits so many idle streams stay: those that a thread goes on using would come back with its next call, which costs more than to
+ * look at them does.
+ */
+#define IDLE_KEPT 2
+
 void pending_tidy_unjoined(void)
 {
 	take_out_idle(unjoined_bits);
@@ -165,8 +171,7 @@ static void scan(struct call *call, uint64_t *list, unsigned int scopes)
 	uint32_t words = (stream_count() + 63) / 64;
 	uint32_t before = call->pending_count;
 	struct state_stream *stream;
-	bool idle = false;
-	uint32_t word, i;
+	uint32_t word, i, idle = 0;
 	uint64_t bits;
 
 	for (word = 0; word < words; word++) {
@@ -176,7 +181,7 @@ static void scan(struct call *call, uint64_t *list, unsigned int scopes)
 			if (stream_is_pending(stream))
 				add_if_wanted(call, stream, scopes);
 			else if (!STATE_LOAD(&stream->launcher))
-				idle = true;
+				idle++;
 		}
 	}
 	if (__builtin_expect(__atomic_load_n(&outs_begun, __ATOMIC_SEQ_CST) != done, 0)) {
@@ -185,7 +190,7 @@ static void scan(struct call *call, uint64_t *list, unsigned int scopes)
 			if (stream_is_pending(stream_at(i)))
 				add_if_wanted(call, stream_at(i), scopes);
 	}
-	if (idle)
+	if (idle > (list == pending_bits ? IDLE_KEPT : 0))
 		take_out_idle(list);
 }
 
