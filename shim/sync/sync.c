@@ -110,7 +110,8 @@ static void add_candidates(const struct call *call, const struct verdict *verdic
 	}
 }
 
-static void report(const struct call *call, const struct verdict *verdict)
+/* By itself, so that a call of which nothing is told does not reach over its candidates on the stack. */
+static __attribute__((noinline)) void report(const struct call *call, const struct verdict *verdict)
 {
 	struct emit_candidate candidates[CALL_PENDING_MAX];
 	_Static_assert(CALL_PENDING_MAX <= EMIT_CANDIDATES_MAX, "the trace names all of them");
@@ -227,8 +228,11 @@ static bool take_alone(const struct call *call, uint32_t key, uint32_t rule, uin
 	       stands_out_alone(call, key, idle_ns, verdict);
 }
 
-static bool is_wait(const struct call *call, const struct catalogue_row *row, uint32_t held,
-		    uint32_t key, uint64_t duration_ns, struct verdict *ret_verdict)
+/* By itself, too: a short call passes by it, and cache lines of code count. */
+static __attribute__((noinline)) bool is_wait(const struct call *call,
+					      const struct catalogue_row *row, uint32_t held,
+					      uint32_t key, uint64_t duration_ns,
+					      struct verdict *ret_verdict)
 {
 	const struct catalogue_rule *rule;
 	uint64_t idle_ns;
@@ -315,7 +319,7 @@ static bool is_idle_sample(const struct call *call, const struct catalogue_row *
  */
 static uint64_t quick_ticks;
 
-static void find_quick_ticks(void)
+static __attribute__((noinline)) void find_quick_ticks(void)
 {
 	uint64_t quick_ns = config.threshold_ns < QUICK_NS ? config.threshold_ns : QUICK_NS;
 
