@@ -16,7 +16,9 @@ CHUNK = 250  # programs of one process
 # After how many operations in a row the default stream is rewritten (SLIPSTREAM_LEGACY_AFTER), by chunk. Mostly at once: programs are short.
 AFTER = (0, 0, 0, 0, 0, 0, 1, 3)
 REWRITE = 17
+JOURNAL = "order.trace"
 HANGS, ENDS = "hangs", "ends with"
+NOT_PROVED = "not proved: "
 LIMIT_S = 10  # one that takes longer hangs, under any load
 SHORT_LIMIT_S = 2  # the same, where many are expected to hang
 SCHEDULES = 6  # that a small program is tried with
@@ -28,7 +30,7 @@ class Broken(Exception):
 
 def idle(options, found):
     """Why the run says nothing: the rewrites were off, or the default stream was hardly rewritten."""
-    off = [reason for reason in found.reasons if reason.startswith("off") or ": off" in reason]
+    off = [reason for reason in found.reasons if reason.startswith(("off", NOT_PROVED)) or ": off" in reason]
     if "streams" in options.fix.split(",") and found.counts["legacy redirected"] < found.programs:
         off.append(f"{found.counts['legacy redirected']} operations went to a substitute")
     return off
@@ -46,7 +48,16 @@ def environment(options, fixed, folder, after=0):
         # The smallest copies are staged, too: programs of large ones would be slow.
         found.update(LD_PRELOAD=options.shim, SLIPSTREAM_MODE="fix", SLIPSTREAM_FIX=options.fix, SLIPSTREAM_OUT=folder, SLIPSTREAM_STAGE_FROM="256",
                      SLIPSTREAM_LEGACY_AFTER=str(after))
+        if options.journal:
+            found.update(SLIPSTREAM_LTTNG=options.journal, SLIPSTREAM_LEVEL="full", TRACE_JOURNAL=os.path.join(folder, JOURNAL))
     return found
+
+
+def prove(options, folder):
+    """What `slipstream verify` has against the journal of a run; None: legacy order was kept."""
+    done = subprocess.run([options.verify, "verify", "--quiet", "--empty", "--limit", "3", os.path.join(folder, JOURNAL)],
+                          capture_output=True, text=True, check=False)
+    return (done.stdout + done.stderr).strip() or f"verify ended with {done.returncode}" if done.returncode else None
 
 
 def figures(name, body):
@@ -72,6 +83,10 @@ def run_once(options, arguments, fixed, limit=LIMIT_S, after=0):
             for kind, body in slip.records(process.path):
                 if kind == REWRITE:
                     counts.update(figures(process.strings.get(struct.unpack_from("<I", body, 8)[0]), body))
+        # A process that hung or was ended has not written its journal to the end.
+        unproved = prove(options, folder) if fixed and options.journal and not done.returncode else None
+        if unproved:
+            reasons[NOT_PROVED + unproved] += 1
     end = None
     if done.returncode:
         end = HANGS if done.returncode == 3 else f"{ENDS} {done.returncode}: {done.stderr.strip()[-300:]}"

@@ -3,10 +3,10 @@
 """The property test of mode fix: random programs give the same statuses, host reads and final bytes with and without it.
 
     run.py --property FILE --simcuda DIR --shim FILE [--first SEED] [--count N] [--fix WORDS] [--schedule N] [--jobs N]
-           [--raw] [--shrink N] [--corpus FOLDER] [--keep FILE]
+           [--raw] [--shrink N] [--corpus FOLDER] [--keep FILE] [--journal PROVIDER --verify TOOL]
 
 Seeds FIRST to FIRST + N, raw and fixed, and the programs of a corpus. Of those that differ the first few are made small and printed, and added to the file
-of --keep. --raw: also raw with another schedule of the simulated driver, which shows that the programs are free of races. Exit status 1 where
+of --keep. --journal: the order of each run is written down (tests/verify/journal.c) and proved by `slipstream verify`. --raw: also raw with another schedule of the simulated driver, which shows that the programs are free of races. Exit status 1 where
 anything differs.
 """
 import argparse
@@ -30,6 +30,8 @@ def parse():
     parser.add_argument("--shrink", type=int, default=3)
     parser.add_argument("--corpus")
     parser.add_argument("--keep")
+    parser.add_argument("--journal", type=os.path.abspath)
+    parser.add_argument("--verify", type=os.path.abspath)
     return parser.parse_args()
 
 
@@ -54,7 +56,7 @@ def run_seeds(options):
         print(f"  {name}: {count}")
     off = programs.idle(options, found)
     for reason in off:
-        print(f"nothing was tested: {reason}", file=sys.stderr)
+        print(reason if reason.startswith(programs.NOT_PROVED) else f"nothing was tested: {reason}", file=sys.stderr)
     for number, (seed, text) in enumerate(sorted(found.differ.items())):
         print(f"seed {seed}: {text}", file=sys.stderr)
         if number < options.shrink:

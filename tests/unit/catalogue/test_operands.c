@@ -108,14 +108,13 @@ static void test_3d(void **state)
 	assert_int_equal(OPERAND_BYTES_3D(&copy), 48);
 	assert_true(OPERAND_SOURCE_3D(&peer) == DEVICE);
 	assert_true(OPERAND_DESTINATION_3D(&peer) == DEVICE + 64);
-	assert_int_equal(OPERAND_PEER_3D(&peer), 0x11);
-	peer.srcContext = NULL;
-	assert_int_equal(OPERAND_PEER_3D(&peer), 0x22);
+	assert_ptr_equal(OPERAND_PEER_FROM_3D(&peer), (void *)0x11);
+	assert_ptr_equal(OPERAND_PEER_TO_3D(&peer), (void *)0x22);
 	assert_int_equal(OPERAND_SOURCE_3D(none), 0);
 	assert_int_equal(OPERAND_DESTINATION_3D(none), 0);
 	assert_int_equal(OPERAND_BYTES_3D(none), 0);
-	assert_int_equal(OPERAND_PEER_3D(none), 0);
-	assert_int_equal(OPERAND_PEER((CUcontext)0, (CUcontext)0), 0);
+	assert_null(OPERAND_PEER_FROM_3D(none));
+	assert_null(OPERAND_PEER_TO_3D(none));
 }
 
 static void test_batches(void **state)
