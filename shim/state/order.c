@@ -54,41 +54,46 @@ static bool raise_completed(struct state_stream *stream, uint64_t number)
  */
 static void trace_completed(const struct state_stream *stream, uint64_t number)
 {
-	struct trace_completed event = {.stream = state_stream_number(stream), .number = number};
+	struct trace_completed event;
 
-	if (__builtin_expect(emit_traces_full(), 0))
-		emit_trace(TRACE_COMPLETED, &event);
+	if (__builtin_expect(!emit_traces_full(), 1))
+		return;
+	event = (struct trace_completed){.stream = state_stream_number(stream), .number = number};
+	emit_trace(TRACE_COMPLETED, &event);
 }
 
 static void trace_submit(const struct call *call)
 {
-	struct trace_submit event = {
+	struct trace_submit event;
+
+	if (__builtin_expect(!emit_traces_full(), 1))
+		return;
+	event = (struct trace_submit){
 		.stream = state_stream_number(call->stream),
 		.operation = call->operation,
 		.function = call->function,
 		.name = call->name,
 		.number = call->submission,
 		.bytes = call->bytes,
+		.call_ns = clock_duration_ns(call->entered, call->left),
 	};
-
-	if (__builtin_expect(!emit_traces_full(), 1))
-		return;
-	event.call_ns = clock_duration_ns(call->entered, call->left);
 	emit_trace(TRACE_SUBMIT, &event);
 }
 
 /* The call's operation is behind what `of` had been given. */
 static void trace_join(const struct call *call, const struct state_stream *of, uint64_t of_number)
 {
-	struct trace_join event = {
+	struct trace_join event;
+
+	if (__builtin_expect(!emit_traces_full(), 1))
+		return;
+	event = (struct trace_join){
 		.stream = state_stream_number(call->stream),
 		.number = call->submission,
 		.of_stream = state_stream_number(of),
 		.of_number = of_number,
 	};
-
-	if (__builtin_expect(emit_traces_full(), 0))
-		emit_trace(TRACE_JOIN, &event);
+	emit_trace(TRACE_JOIN, &event);
 }
 
 /* Conclusion 2, for every stream that may have something to gain. */
@@ -177,17 +182,20 @@ static void join_blocking(struct call *call, uint64_t number)
 	uint32_t count = call->pending_count;
 	struct state_stream *stream;
 	uint64_t joined = 0; /* bit i: the i-th of pending[] */
+	bool taking_out = false;
 	uint32_t i;
 
 	_Static_assert(CALL_PENDING_MAX <= 64, "bits of joined");
 	if (count > CALL_PENDING_MAX)
 		count = CALL_PENDING_MAX;
-	pending_begin_out();
 	for (i = 0; i < count; i++) {
 		stream = call->pending[i].stream;
 		if (!stream_joins(stream) || stream_context(stream) != call->context ||
 		    !try_joining(stream))
 			continue;
+		if (!taking_out)
+			pending_begin_out();
+		taking_out = true;
 		if (call->pending[i].submitted > STATE_LOAD(&stream->joined)) {
 			STATE_STORE(&stream->joined, call->pending[i].submitted);
 			STATE_STORE(&stream->joined_by, number);
@@ -196,7 +204,8 @@ static void join_blocking(struct call *call, uint64_t number)
 		end_joining(stream);
 		pending_take_out(unjoined_bits, stream, &stream->joined);
 	}
-	pending_end_out();
+	if (taking_out)
+		pending_end_out();
 	for (i = 0; i < count; i++)
 		if (joined >> i & 1)
 			trace_join(call, call->pending[i].stream, call->pending[i].submitted);

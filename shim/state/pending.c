@@ -154,12 +154,6 @@ static void take_out_idle(uint64_t *list)
 	pending_end_out();
 }
 
-/*
- * Of pending_bits so many idle streams stay: those that a thread goes on using would come back with its next call, which costs more than to
- * look at them does.
- */
-#define IDLE_KEPT 2
-
 void pending_tidy_unjoined(void)
 {
 	take_out_idle(unjoined_bits);
@@ -170,8 +164,11 @@ static void scan(struct call *call, uint64_t *list, unsigned int scopes)
 	uint64_t done = __atomic_load_n(&outs_done, __ATOMIC_SEQ_CST);
 	uint32_t words = (stream_count() + 63) / 64;
 	uint32_t before = call->pending_count;
+	/* The call's own would come back at once, which costs more than to look at it does. */
+	const struct state_stream *kept = list == pending_bits ? call->stream : NULL;
 	struct state_stream *stream;
-	uint32_t word, i, idle = 0;
+	bool idle = false;
+	uint32_t word, i;
 	uint64_t bits;
 
 	for (word = 0; word < words; word++) {
@@ -180,8 +177,8 @@ static void scan(struct call *call, uint64_t *list, unsigned int scopes)
 			stream = stream_at(word * 64 + (uint32_t)__builtin_ctzll(bits));
 			if (stream_is_pending(stream))
 				add_if_wanted(call, stream, scopes);
-			else if (!STATE_LOAD(&stream->launcher))
-				idle++;
+			else if (stream != kept && !STATE_LOAD(&stream->launcher))
+				idle = true;
 		}
 	}
 	if (__builtin_expect(__atomic_load_n(&outs_begun, __ATOMIC_SEQ_CST) != done, 0)) {
@@ -190,7 +187,7 @@ static void scan(struct call *call, uint64_t *list, unsigned int scopes)
 			if (stream_is_pending(stream_at(i)))
 				add_if_wanted(call, stream_at(i), scopes);
 	}
-	if (idle > (list == pending_bits ? IDLE_KEPT : 0))
+	if (idle)
 		take_out_idle(list);
 }
 

@@ -244,7 +244,7 @@ static __attribute__((noinline)) bool is_wait(const struct call *call,
 	ret_verdict->blocked_ns = duration_ns > idle_ns ? duration_ns - idle_ns : 0;
 	ret_verdict->candidates = false;
 	ret_verdict->anywhere = false;
-	for (; held; held &= held - 1) {
+	for (held &= CATALOGUE_HELD_RULES; held; held &= held - 1) {
 		number = row->rules[__builtin_ctz(held)] - 1U;
 		rule = &catalogue_rules[number];
 		if (rule->wait_class == WAIT_DEVICE)
@@ -278,13 +278,13 @@ static __attribute__((noinline)) bool is_wait(const struct call *call,
 	       take_alone(call, key, RULE_OBSERVED_UNKNOWN, idle_ns, ret_verdict);
 }
 
-static bool is_join(const struct call *call, const struct catalogue_row *row, uint32_t held,
-		    uint32_t *ret_rule)
+static __attribute__((noinline)) bool
+is_join(const struct call *call, const struct catalogue_row *row, uint32_t held, uint32_t *ret_rule)
 {
 	const struct catalogue_rule *rule;
 	uint32_t number;
 
-	for (; held; held &= held - 1) {
+	for (held &= CATALOGUE_HELD_RULES; held; held &= held - 1) {
 		number = row->rules[__builtin_ctz(held)] - 1U;
 		rule = &catalogue_rules[number];
 		if (rule->wait_class == WAIT_DEVICE && has_pending(call, rule->scope)) {
@@ -361,18 +361,11 @@ static bool is_too_short(const struct call *call, uint32_t held)
 	       !(held & CATALOGUE_HELD_EXPLICIT);
 }
 
-static bool joins(const struct call *call, const struct catalogue_row *row, uint32_t held,
-		  CUresult result, uint32_t *ret_rule)
-{
-	return call->pending_count && result == CUDA_SUCCESS && !is_behind_its_own(call) &&
-	       is_join(call, row, held & CATALOGUE_HELD_RULES, ret_rule);
-}
-
 void sync_after(struct call *call, CUresult result)
 {
 	const struct catalogue_row *row = &catalogue_rows[call->function];
 	struct verdict verdict;
-	bool waits = false, may_wait;
+	bool waits = false, may_wait, may_join;
 	int saved_errno;
 	uint32_t held, key;
 
@@ -385,7 +378,9 @@ void sync_after(struct call *call, CUresult result)
 	/* A wait that was left out is none, and the copy may take what it takes. */
 	may_wait = !(call->flags & CALL_UNWAITED) && !is_too_short(call, held);
 	/* Nothing to tell, and behind others' work no sample either: then nothing needs to be converted. */
-	if (!may_wait && call->pending_count && !joins(call, row, held, result, &verdict.rule))
+	may_join = call->pending_count && !is_behind_its_own(call) && result == CUDA_SUCCESS;
+	if (!may_wait && call->pending_count &&
+	    !(may_join && is_join(call, row, held, &verdict.rule)))
 		return;
 	saved_errno = errno;
 	verdict.duration_ns = clock_duration_ns(call->entered, call->left);
@@ -401,13 +396,12 @@ void sync_after(struct call *call, CUresult result)
 	if (__builtin_expect(!__atomic_load_n(&quick_ticks, __ATOMIC_RELAXED), 0))
 		find_quick_ticks();
 	key = idle_key(call);
-	if (may_wait &&
-	    is_wait(call, row, held & CATALOGUE_HELD_RULES, key, verdict.duration_ns, &verdict)) {
+	if (may_wait && is_wait(call, row, held, key, verdict.duration_ns, &verdict)) {
 		verdict.returned_ns = clock_ns(call->left);
 		report(call, &verdict);
 		waits = verdict.rule != RULE_OBSERVED_UNKNOWN;
 	}
-	if (!waits && joins(call, row, held, result, &verdict.rule)) {
+	if (!waits && may_join && is_join(call, row, held, &verdict.rule)) {
 		verdict.blocked_ns = 0;
 		verdict.basis = IDLE_NONE;
 		verdict.candidates = true;
