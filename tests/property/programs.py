@@ -43,7 +43,8 @@ def after_of(seed):
 def environment(options, fixed, folder, after=0):
     """No other variable of these says anything to the programs."""
     found = {name: value for name, value in os.environ.items() if not name.startswith(("SLIPSTREAM_", "SIMCUDA_", "CUDA_"))}
-    found.update(LD_LIBRARY_PATH=options.simcuda, SIMCUDA_TIME="virtual", SIMCUDA_SEED="1", SIMCUDA_COSTS="none")
+    if options.simcuda:
+        found.update(LD_LIBRARY_PATH=options.simcuda, SIMCUDA_TIME="virtual", SIMCUDA_SEED="1", SIMCUDA_COSTS="none")
     if fixed:
         # The smallest copies are staged, too: programs of large ones would be slow.
         found.update(LD_PRELOAD=options.shim, SLIPSTREAM_MODE="fix", SLIPSTREAM_FIX=options.fix, SLIPSTREAM_OUT=folder, SLIPSTREAM_STAGE_FROM="256",
@@ -71,7 +72,9 @@ def figures(name, body):
 def run_once(options, arguments, fixed, limit=LIMIT_S, after=0):
     """What each program printed, by number; the number of the one that hung or ended the process, with what it did; reasons and counts."""
     with tempfile.TemporaryDirectory() as folder:
-        done = subprocess.run([options.property, "--limit", str(limit), *arguments], env=environment(options, fixed, folder, after),
+        # Making a context takes a real driver longer than a hundred programs.
+        kept = [] if options.simcuda else ["--keep-contexts"]
+        done = subprocess.run([options.property, "--limit", str(limit), *kept, *arguments], env=environment(options, fixed, folder, after),
                               capture_output=True, text=True, check=False)
         told = dict(line.split(" ", 1) for line in done.stdout.splitlines() if line.count(" ") == 1)
         told = {int(number): text for number, text in told.items()}

@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: MIT
 """The property test of mode fix: random programs give the same statuses, host reads and final bytes with and without it.
 
-    run.py --property FILE --simcuda DIR --shim FILE [--first SEED] [--count N] [--fix WORDS] [--schedule N] [--jobs N]
+    run.py --property FILE [--simcuda DIR] --shim FILE [--first SEED] [--count N] [--fix WORDS] [--schedule N] [--jobs N]
            [--raw] [--shrink N] [--corpus FOLDER] [--keep FILE] [--journal PROVIDER --verify TOOL]
 
 Seeds FIRST to FIRST + N, raw and fixed, and the programs of a corpus. Of those that differ the first few are made small and printed, and added to the file
 of --keep. --journal: the order of each run is written down (tests/verify/journal.c) and proved by `slipstream verify`. --raw: also raw with another schedule of the simulated driver, which shows that the programs are free of races. Exit status 1 where
-anything differs.
+anything differs. Without --simcuda the machine's own driver is used (a GPU), in contexts that are kept.
 """
 import argparse
 import os
@@ -19,8 +19,9 @@ import programs
 
 def parse():
     parser = argparse.ArgumentParser()
-    for name in ("property", "simcuda", "shim"):
+    for name in ("property", "shim"):
         parser.add_argument("--" + name, required=True, type=os.path.abspath)
+    parser.add_argument("--simcuda", type=os.path.abspath)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--count", type=int, default=0)
     parser.add_argument("--fix", default="pinned,frees,staging,streams")
