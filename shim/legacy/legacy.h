@@ -75,6 +75,12 @@ void legacy_start(bool (*denied)(const struct call *call), struct record_rewrite
 void legacy_enter(struct call *call, struct legacy_pass *pass, enum legacy_class class);
 void legacy_leave(struct legacy_pass *pass, CUresult result);
 
+/*
+ * cuStreamQuery and cuStreamSynchronize: answered here where the work of the legacy stream is on the substitute. True: *ret_result is the answer, with the
+ * driver's clock in the call; false: the driver is to be asked.
+ */
+bool legacy_observe(struct call *call, CUresult *ret_result);
+
 /* Contexts have ended, and their substitutes with them. `lives`: is there a context of this id? */
 void legacy_drop(bool (*lives)(uint64_t id));
 

@@ -10,7 +10,6 @@
 #include "clock.h"
 #include "driver/driver.h"
 #include "legacy/internal.h"
-#include "rewrite/rewrite.h"
 #include "state/proof.h"
 
 struct look {
@@ -84,7 +83,7 @@ static CUresult answer(const struct look *look, bool waits)
 	return look->asked == CUDA_SUCCESS ? driver.cuStreamQuery(CU_STREAM_LEGACY) : look->asked;
 }
 
-bool rewrite_observe_legacy(struct call *call, CUresult *ret_result)
+bool legacy_observe(struct call *call, CUresult *ret_result)
 {
 	bool waits = catalogue_rows[call->function].kind == CATALOGUE_KIND_WAIT, is_ours;
 	struct legacy_pass pass = {0};

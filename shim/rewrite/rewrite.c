@@ -78,3 +78,8 @@ bool rewrite_unproven(struct call *call, CUresult *ret_result)
 	state_doubt("off: work on streams that cannot be followed");
 	return false;
 }
+
+bool rewrite_observe_legacy(struct call *call, CUresult *ret_result)
+{
+	return legacy_observe(call, ret_result);
+}
