@@ -22,6 +22,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "calibration_copies.h"
+
 #define CALIBRATION_FIRST_LINE "slipstream-calibration 1"
 #define CALIBRATION_SIZE_MAX   ((size_t)4 << 20)
 
@@ -32,26 +34,6 @@ struct calibration_entry {
 	uint32_t idle_ns;
 };
 
-/*
- * The copies that staging tells apart: calibration_copy(), and one whose wait for the stream is left out. Names: DIRECTION FORM STATE of a
- * line, in this order.
- */
-#define CALIBRATION_COPIES   9
-#define CALIBRATION_UNWAITED 8
-#define CALIBRATION_COPY_NAMES                                                                     \
-	{                                                                                          \
-		"to-device sync idle", "to-device sync busy", "to-device async idle",              \
-			"to-device async busy", "from-device sync idle", "from-device sync busy",  \
-			"from-device async idle", "from-device async busy",                        \
-			"to-device sync unwaited"                                                  \
-	}
-
-static inline unsigned int calibration_copy(bool to_device, bool async, bool busy)
-{
-	return (to_device ? 0 : 4) + (async ? 2 : 0) + busy;
-}
-
-#define CALIBRATION_NEVER    UINT64_MAX
 #define CALIBRATION_FROM_MAX (UINT64_C(1) << 40)
 #define CALIBRATION_GPU      128
 

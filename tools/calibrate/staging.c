@@ -21,7 +21,7 @@
 #include "measure.h"
 #include "memory.h"
 #include "record_read.h"
-#include "sync/calibration.h"
+#include "calibration_copies.h"
 
 #define SMALLEST      ((size_t)4 << 10)
 #define LARGEST       ((size_t)64 << 20)

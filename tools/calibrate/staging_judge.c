@@ -4,7 +4,7 @@
  */
 #include "staging.h"
 
-#include "sync/calibration.h"
+#include "calibration_copies.h"
 
 #define MARGIN_PART 20  /* the twentieth part: 5 % */
 #define MARGIN_NS   300 /* less than that is lost in what a call costs by itself */
