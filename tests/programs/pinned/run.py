@@ -105,13 +105,13 @@ def cases(options):
         expect(total["waits_made"] == 1 and not total["waits_avoided"], f"counts {dict(total)}")
 
     def limit():
-        """More than the limit is freed by the driver, and what was held above half of it with it."""
+        """More than the limit is freed by the driver, and of what was held above half of it at least what one look at the clock lets go (GIVE_BACK_ONCE)."""
         _, total, _ = run(options, [options.cases, "limit", "1"])
         blocks = total["limit_bytes"] // (64 << 20) + 4
         _, total, reasons = run(options, [options.cases, "limit", str(blocks)])
         expect(total["peak_bytes"] <= total["limit_bytes"], "more was held than the limit")
         expect(total["held_bytes"] <= total["limit_bytes"], "more is held than the limit")
-        expect(reasons["a free above the limit"] >= 1 and total["real_frees"] > blocks // 3, f"{dict(total)} {dict(reasons)}")
+        expect(reasons["a free above the limit"] >= 1 and total["real_frees"] > 4, f"{dict(total)} {dict(reasons)}")
 
     def zeroed():
         _, total, _ = run(options, [options.cases, "zeroed"], SLIPSTREAM_ZERO="full")
