@@ -62,25 +62,69 @@ bool barrier_join(struct legacy_context *context, struct legacy_pass *pass)
 	return true;
 }
 
+/* Whoever captures has nothing to do with it: in the relaxed mode the driver does not ask. */
+static void wait_on_host(const struct legacy_context *context)
+{
+	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+
+	(void)driver.cuThreadExchangeStreamCaptureMode(&mode);
+	(void)driver.cuStreamSynchronize(context->substitute);
+	(void)driver.cuThreadExchangeStreamCaptureMode(&mode);
+	emit_note(NOTE_REWRITE, "legacy: a barrier could not be placed, the host waited");
+}
+
 /* The record is made once for all streams that come behind the same operation. */
-bool barrier_post(struct legacy_context *context, struct legacy_pass *pass,
-		  const struct state_stream *stream, CUstream handle)
+static bool record_after(struct legacy_context *context, bool *ret_is_new)
 {
 	bool is_new = context->recorded != context->epoch;
-	uint64_t sequence;
 
 	if (is_new && !record(context->after, context->substitute))
 		return false;
 	context->recorded = context->epoch;
+	*ret_is_new = is_new;
+	return true;
+}
+
+static void note_post(struct legacy_context *context, struct legacy_pass *pass,
+		      const struct state_stream *stream, bool is_new)
+{
+	uint64_t sequence = note(context, pass, TRACE_ORDER_POST, context->legacy, stream,
+				 is_new ? 0 : context->recorded_at);
+
+	if (is_new)
+		context->recorded_at = sequence;
+}
+
+bool barrier_post(struct legacy_context *context, struct legacy_pass *pass,
+		  const struct state_stream *stream, CUstream handle)
+{
+	bool is_new;
+
+	if (!record_after(context, &is_new))
+		return false;
 	if (!wait(handle, context->after)) {
 		context->recorded = 0; /* nobody was told of this one */
 		return false;
 	}
-	sequence = note(context, pass, TRACE_ORDER_POST, context->legacy, stream,
-			is_new ? 0 : context->recorded_at);
-	if (is_new)
-		context->recorded_at = sequence;
+	note_post(context, pass, stream, is_new);
 	return true;
+}
+
+bool barrier_begin_post(struct legacy_context *context, struct legacy_pass *pass,
+			const struct state_stream *stream)
+{
+	bool is_new;
+
+	if (!record_after(context, &is_new))
+		return false;
+	note_post(context, pass, stream, is_new);
+	return true;
+}
+
+void barrier_end_post(struct legacy_context *context, CUstream handle)
+{
+	if (!wait(handle, context->after))
+		wait_on_host(context);
 }
 
 bool barrier_back(struct legacy_context *context, struct legacy_pass *pass)
@@ -96,7 +140,6 @@ bool barrier_back(struct legacy_context *context, struct legacy_pass *pass)
 void barrier_host(struct legacy_context *context, struct legacy_pass *pass,
 		  const struct state_stream *stream)
 {
-	(void)driver.cuStreamSynchronize(context->substitute);
+	wait_on_host(context);
 	(void)note(context, pass, TRACE_ORDER_HOST, context->legacy, stream, 0);
-	emit_note(NOTE_REWRITE, "legacy: a barrier could not be placed, the host waited");
 }

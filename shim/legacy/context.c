@@ -192,8 +192,19 @@ bool legacy_make_substitute(struct legacy_context *context)
 	return false;
 }
 
+/* A primary context may have ended unseen, by its last release; its handle stays, and names another one, perhaps (rewrite/contexts.c). */
+static bool is_there(const struct legacy_context *context)
+{
+	unsigned long long id = 0;
+
+	if (state_current_context() == context->id)
+		return true;
+	return driver.cuCtxGetId(context->handle, &id) == CUDA_SUCCESS && id == context->id;
+}
+
 void legacy_drop(bool (*lives)(uint64_t id))
 {
+	struct legacy_pass pass = {.tells = emit_traces_full()};
 	struct legacy_context *context;
 	uint32_t number;
 	uint64_t id;
@@ -207,12 +218,18 @@ void legacy_drop(bool (*lives)(uint64_t id))
 		if (!id || lives(id) || !legacy_lock(context))
 			continue;
 		number = context->number;
+		pass.turns = pass.barriers = 0;
+		pass.context = context;
+		/* The driver may refuse to end it. */
+		if (legacy_is_substitute(context) && is_there(context))
+			legacy_to_native(context, &pass);
 		__atomic_store_n(&context->id, 0, __ATOMIC_RELEASE);
 		/* What is on its way in there finds no turn of ours. */
 		context->turn += context->turn & 1;
 		__atomic_store_n(&context->shut, 0, __ATOMIC_SEQ_CST);
 		legacy_show_turn(context);
 		legacy_unlock(context);
+		legacy_tell(&pass);
 		legacy_tell_end(context, number);
 	}
 }
@@ -231,7 +248,7 @@ void legacy_retreat(void)
 		pass.turns = pass.barriers = 0;
 		pass.context = context;
 		if (__atomic_load_n(&context->id, __ATOMIC_ACQUIRE) &&
-		    legacy_is_substitute(context))
+		    legacy_is_substitute(context) && is_there(context))
 			legacy_to_native(context, &pass);
 		legacy_unlock(context);
 		legacy_tell(&pass);

@@ -110,11 +110,15 @@ bool legacy_make_substitute(struct legacy_context *context);
  * barrier.c, all under the lock; false: the driver refused.
  *	join		the substitute comes behind all blocking streams, and behind what the legacy stream itself was given
  *	post		a blocking stream, by its handle, behind the substitute
+ *	begin_post	the same in two steps, of which the second, end_post, may wait for room in the stream's queue: without the lock, while in flight
  *	back		the legacy stream itself, and with it all blocking streams, behind the substitute
  */
 bool barrier_join(struct legacy_context *context, struct legacy_pass *pass);
 bool barrier_post(struct legacy_context *context, struct legacy_pass *pass,
 		  const struct state_stream *stream, CUstream handle);
+bool barrier_begin_post(struct legacy_context *context, struct legacy_pass *pass,
+			const struct state_stream *stream);
+void barrier_end_post(struct legacy_context *context, CUstream handle);
 bool barrier_back(struct legacy_context *context, struct legacy_pass *pass);
 /* Where an event cannot be had: the host waits for the substitute before anything comes to `stream`. With a note. */
 void barrier_host(struct legacy_context *context, struct legacy_pass *pass,

@@ -51,6 +51,7 @@ struct legacy_pass {
 	bool redirected;   /* ... so: the substitute */
 	bool held;         /* the submission lock is */
 	bool counted;      /* as in flight, without the lock */
+	bool posts;        /* a barrier in front of it comes without the lock */
 	bool failed;       /* the driver refused it */
 	bool tells;        /* the trace wants what follows */
 	uint8_t place, reason, elided;      /* of the operation: TRACE_ORDER_... */

@@ -116,7 +116,8 @@ static bool back(struct legacy_context *context, struct legacy_pass *pass)
 
 	if (!is_current && driver.cuCtxPushCurrent_v2(context->handle) != CUDA_SUCCESS)
 		return false;
-	is_placed = barrier_back(context, pass);
+	/* A barrier there would end the capture of a blocking stream, which the program's own call does not have to. */
+	is_placed = !legacy_is_refused() && barrier_back(context, pass);
 	if (!is_current)
 		(void)driver.cuCtxPopCurrent_v2(&popped);
 	return is_placed;
@@ -135,8 +136,7 @@ static void stay_native(struct legacy_context *context)
 }
 
 /*
- * The driver refuses to let the legacy stream wait: then the host waits, which is as good. Not where a blocking stream captures: there the
- * program's own call is refused, too.
+ * The driver refuses to let the legacy stream wait: then the host waits, which is as good.
  */
 void legacy_to_native(struct legacy_context *context, struct legacy_pass *pass)
 {
@@ -249,6 +249,23 @@ bool legacy_is_refused(void)
 	       driver.cuStreamIsCapturing(CU_STREAM_LEGACY, &status) != CUDA_SUCCESS;
 }
 
+/* The same of a context that may not be the current one. */
+static bool is_refused_in(struct legacy_context *context)
+{
+	CUcontext popped;
+	bool is_refused;
+
+	if (!state_objection())
+		return false;
+	if (state_current_context() == context->id)
+		return legacy_is_refused();
+	if (driver.cuCtxPushCurrent_v2(context->handle) != CUDA_SUCCESS)
+		return false;
+	is_refused = legacy_is_refused();
+	(void)driver.cuCtxPopCurrent_v2(&popped);
+	return is_refused;
+}
+
 static void in_substitute(struct legacy_context *context, struct legacy_pass *pass)
 {
 	pass->stream = context->substitute;
@@ -287,10 +304,16 @@ static void blocking_in_substitute(struct legacy_context *context, const struct 
 
 	/*
 	 * Of a stream that nobody saw made only the driver knows whether it is ordered with the legacy one. And in a queue that may be full, a
-	 * barrier of ours would wait for room under the lock.
+	 * barrier of ours would wait for room under the lock: it does without it where the legacy stream may not be touched.
 	 */
 	if (call->stream_kind == STREAM_UNKNOWN || (known != context->epoch && !is_short(call))) {
-		legacy_to_native(context, pass);
+		if (is_refused_in(context) && barrier_begin_post(context, pass, call->stream)) {
+			/* Until it is there others of this stream need one of their own, and no legacy operation goes to the substitute. */
+			pass->posts = true;
+			context->dirty = true;
+		} else {
+			legacy_to_native(context, pass);
+		}
 		count_in(context, pass);
 		return;
 	}
@@ -409,6 +432,8 @@ static void enter_blocking(struct legacy_context *context, const struct call *ca
 	legacy_number(call, pass);
 	if (!pass->held)
 		legacy_unlock(context);
+	if (pass->posts)
+		barrier_end_post(context, handle_of(call));
 }
 
 /*

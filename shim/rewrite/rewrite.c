@@ -76,6 +76,7 @@ bool rewrite_context_ending(struct call *call, CUresult *ret_result)
 bool rewrite_unproven(struct call *call, CUresult *ret_result)
 {
 	state_doubt("off: work on streams that cannot be followed");
+	legacy_retreat();
 	return false;
 }
 

@@ -22,6 +22,7 @@
 #include "state/internal.h"
 #include "state/state.h"
 
+#include <errno.h>
 #include <linux/membarrier.h>
 #include <sched.h>
 #include <string.h>
@@ -451,9 +452,19 @@ void state_launch_bar(struct state_context *context, bool barred)
 		launch_forget_all();
 }
 
+/* Keeps errno: a sandbox may refuse it. */
+static bool fence_all(int command)
+{
+	int saved = errno;
+	bool done = syscall(SYS_membarrier, command, 0, 0) == 0;
+
+	errno = saved;
+	return done;
+}
+
 bool state_launch_watch(void)
 {
-	if (syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0))
+	if (!fence_all(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED))
 		return false;
 	STATE_STORE(&is_watching, 1);
 	return true;
@@ -505,8 +516,7 @@ bool state_launch_settled(void)
 	unsigned int i;
 
 	/* Between a thread's count and its looks at what has changed (state_launch_begins()); it cannot come before both. */
-	if (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) ||
-	    !lock_take(&state_lock))
+	if (!fence_all(MEMBARRIER_CMD_PRIVATE_EXPEDITED) || !lock_take(&state_lock))
 		return false;
 	for (i = 0; i < ROWS_MAX && settled; i++)
 		if (rows[i] && rows[i] != &launch_thread.row)

@@ -286,6 +286,56 @@ static void not_captured(void)
 	say_words();
 }
 
+/* A stream with a long queue is put behind legacy work while another one captures: neither ends the capture nor waits for it, nor for the gate. */
+static void full_beside_capture(void)
+{
+	CUgraph graph = NULL;
+
+	start();
+	step(b, 2);
+	step(NULL, 0);
+	OK(cuCtxSynchronize());
+	close_gate(b, 1);
+	for (int i = 0; i < 100; i++)
+		step(b, 2);
+	step(NULL, 0);
+	OK(cuStreamBeginCapture(a, CU_STREAM_CAPTURE_MODE_GLOBAL));
+	begin();
+	SAY(try_step(a, 1));
+	SAY(try_step(b, 2));
+	SAY(try_step(b, 2));
+	SAY(try_step(a, 1));
+	end();
+	SAY(cuStreamEndCapture(a, &graph));
+	printf("graph %d\n", graph != NULL);
+	step(NULL, 0);
+	step(a, 1);
+	open_gate(1);
+	say_words();
+}
+
+/* Doubt that comes while a blocking stream captures does not end the capture, and what is on the substitute still comes first. */
+static void doubt_beside_capture(void)
+{
+	const CUuuid id = {"simcuda\0test\0\0\0\1"};
+	CUgraph graph = NULL;
+	const void *table;
+
+	start();
+	step(b, 2);
+	step(NULL, 0);
+	OK(cuStreamBeginCapture(a, CU_STREAM_CAPTURE_MODE_GLOBAL));
+	SAY(try_step(a, 1));
+	OK(cuGetExportTable(&table, &id));
+	SAY(try_step(b, 2));
+	SAY(try_step(a, 1));
+	SAY(cuStreamEndCapture(a, &graph));
+	printf("graph %d\n", graph != NULL);
+	step(NULL, 0);
+	step(a, 1);
+	say_words();
+}
+
 const struct named_case capture_cases[] = {
 	{"capturing-stream-gets-no-barrier", capturing_stream_gets_no_barrier},
 	{"others-stay-in-order-beside-a-capture", others_stay_in_order},
@@ -297,5 +347,7 @@ const struct named_case capture_cases[] = {
 	{"every-touch-beside-a-loose-capture", touched_while_loose},
 	{"every-touch-beside-a-loose-global-capture", touched_while_loose_global},
 	{"what-a-capture-does-not-take", not_captured},
+	{"long-queue-beside-a-capture-gets-its-barrier", full_beside_capture},
+	{"doubt-beside-a-capture-leaves-it", doubt_beside_capture},
 	{NULL, NULL},
 };

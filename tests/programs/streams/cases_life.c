@@ -6,9 +6,15 @@
 
 #include <dlfcn.h>
 #include <elf.h>
+#include <errno.h>
 #include <link.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
+#include <stddef.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -424,6 +430,77 @@ static void recycled(void)
 	say_words();
 }
 
+/* The driver refuses to end a primary context this way; what stands on the substitute stays in its place. */
+static void refused_end(void)
+{
+	CUstream a = new_stream('a', CU_STREAM_DEFAULT), b = new_stream('b', CU_STREAM_DEFAULT);
+
+	mix(a);
+	step(b, 2);
+	close_gate(a, 1);
+	step(a, 1);
+	step(NULL, 0);
+	begin();
+	SAY(cuCtxDestroy(context));
+	step(NULL, 0);
+	step(b, 2);
+	step(a, 1);
+	end();
+	SAY(cuStreamQuery(b));
+	open_gate(1);
+	say_words();
+}
+
+/* The last release ends a context without a word; nothing of it is used when the rewrite is given up later. */
+static void released_then_doubted(void)
+{
+	const CUuuid id = {"simcuda\0test\0\0\0\1"};
+	CUstream a = new_stream('a', CU_STREAM_DEFAULT);
+	const void *table;
+
+	mix(a);
+	step(a, 1);
+	step(NULL, 0);
+	SAY(cuDevicePrimaryCtxRelease(0));
+	begin();
+	OK(cuGetExportTable(&table, &id));
+	SAY(cuStreamSynchronize(NULL));
+	end();
+	OK(cuDevicePrimaryCtxRetain(&context, 0));
+	OK(cuCtxSetCurrent(context));
+	gates_are_gone();
+	prepare_context();
+	a = new_stream('a', CU_STREAM_DEFAULT);
+	mix(a);
+	step(a, 1);
+	say_words();
+}
+
+/* A sandbox that came after cuInit refuses what a turn needs: the program finds its errno as it left it. */
+static void fence_refused(void)
+{
+	struct sock_filter filter[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_membarrier, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog program = {sizeof(filter) / sizeof(filter[0]), filter};
+	CUstream a = new_stream('a', CU_STREAM_DEFAULT);
+
+	EXPECT(!prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) &&
+	       !prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program));
+	errno = 0;
+	begin();
+	step(a, 1);
+	step(NULL, 0);
+	step(a, 1);
+	step(NULL, 0);
+	end();
+	printf("errno %d\n", errno);
+	say_words();
+}
+
 const struct named_case life_cases[] = {
 	{"two-contexts-two-substitutes", two_contexts},
 	{"peer-copies-in-order-on-both-sides", peer_copies},
@@ -437,5 +514,8 @@ const struct named_case life_cases[] = {
 	{"faults", faults},
 	{"broken-context-fails-every-call", broken},
 	{"recycled-blocks-are-free", recycled},
+	{"refused-end-of-a-context-leaves-order", refused_end},
+	{"released-context-is-left-alone", released_then_doubted},
+	{"refused-fence-keeps-errno", fence_refused},
 	{NULL, NULL},
 };
