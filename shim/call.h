@@ -65,6 +65,8 @@ enum call_flag {
 	CALL_STAGED =
 		1
 		<< 14, /* a copy that a rewrite made in the driver's place, at a cost of its own */
+	/* Not known to have been launched in this context: a kernel of a library is loaded in each. */
+	CALL_FIRST_HERE = 1 << 15,
 	CALL_UNWAITED = 1 << 13, /* a rewrite left out the wait that the copy is known for */
 };
 

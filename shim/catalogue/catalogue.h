@@ -68,6 +68,9 @@ enum catalogue_flag {
 	CATALOGUE_HAS_BEFORE = 1 << 2, /* has a `before` hook */
 	CATALOGUE_HAS_AFTER = 1 << 3,
 	CATALOGUE_HAS_RESULT = 1 << 4,
+	CATALOGUE_SEVERAL =
+		1
+		<< 5, /* a batch: several operations, of which some may be submitted when it fails */
 };
 
 enum catalogue_barrier {

@@ -56,7 +56,7 @@ static bool is_quick(const struct call *call)
 	switch (call->operation) {
 	case OPERATION_KERNEL:
 		/* The first launch of a function loads it, and may wait for the context. */
-		return !(call->flags & CALL_FIRST_USE);
+		return !(call->flags & (CALL_FIRST_USE | CALL_FIRST_HERE));
 	case OPERATION_COPY:
 		return (is_device_kind(call->source_kind) &&
 			(is_device_kind(call->destination_kind) ||
@@ -284,7 +284,6 @@ static void legacy_in_substitute(struct legacy_context *context, struct legacy_p
 	if (!why && !legacy_make_substitute(context))
 		why = TRACE_ORDER_DOUBT;
 	if (!why && join(context, pass)) {
-		context->epoch++;
 		in_substitute(context, pass);
 		pass->held = true;
 		return;
@@ -500,7 +499,7 @@ void legacy_enter(struct call *call, struct legacy_pass *pass, enum legacy_class
 	memset(pass, 0, offsetof(struct legacy_pass, newcomer));
 	pass->submit.sequence = 0;
 	if (!call->stream || !call->context || call->stream_kind == STREAM_NON_BLOCKING ||
-	    call->flags & CALL_CAPTURED)
+	    call->flags & CALL_CAPTURED || state_draws_into_capture(call))
 		return;
 	context = legacy_of(call->context);
 	if (!context)
@@ -523,6 +522,9 @@ void legacy_enter(struct call *call, struct legacy_pass *pass, enum legacy_class
 void legacy_leave(struct legacy_pass *pass, CUresult result)
 {
 	pass->failed = result != CUDA_SUCCESS;
+	/* What the driver refused is nothing that blocking streams would have to wait for. */
+	if (pass->held && pass->redirected && !state_is_refusal(result))
+		pass->context->epoch++;
 	if (pass->held)
 		legacy_unlock(pass->context);
 	legacy_tell(pass);

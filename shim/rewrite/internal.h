@@ -23,6 +23,8 @@ void settle_batches(uint64_t context);
  * asked about, a second at most. False: something still is, perhaps a kernel that waits for this thread, and the driver's free would wait for it for ever.
  */
 bool settle_work(uint64_t context);
+/* Is an event of ours on its way on a stream of this context? A hint: others may change it meanwhile. */
+bool settle_has_event(uint64_t context);
 
 /* pinned.c: why the driver must free this live block in this call; NULL: it may be parked. Makes the wait of strict-free. `rewrite`: whose block. */
 const char *free_objection(struct call *call, const struct pool_block *block,

@@ -79,8 +79,3 @@ bool rewrite_unproven(struct call *call, CUresult *ret_result)
 	legacy_retreat();
 	return false;
 }
-
-bool rewrite_observe_legacy(struct call *call, CUresult *ret_result)
-{
-	return legacy_observe(call, ret_result);
-}

@@ -106,8 +106,8 @@ bool rewrite_sync_memops(struct call *call, CUresult *ret_result, uint64_t addre
 /* Never makes the result: host code is about to go where its runs cannot be followed, if so. */
 bool rewrite_host_code(struct call *call, CUresult *ret_result, bool is_there);
 /* Never makes the result: a context is about to end, or something that the proofs know nothing of is about to begin. */
-/* Who waits for the legacy stream or asks about it while its work may be on a substitute (legacy/observe.c). */
-bool rewrite_observe_legacy(struct call *call, CUresult *ret_result);
+/* Waits for streams and queries of them. observe.c */
+bool rewrite_observe(struct call *call, CUresult *ret_result);
 bool rewrite_context_ending(struct call *call, CUresult *ret_result);
 bool rewrite_unproven(struct call *call, CUresult *ret_result);
 

@@ -332,3 +332,14 @@ bool settle_work(uint64_t context)
 	}
 	return true;
 }
+
+bool settle_has_event(uint64_t context)
+{
+	unsigned int i;
+
+	for (i = 0; i < EVENTS_MAX; i++)
+		if (__atomic_load_n(&events[i].context, __ATOMIC_RELAXED) == context &&
+		    __atomic_load_n(&events[i].covers.stream, __ATOMIC_RELAXED))
+			return true;
+	return false;
+}

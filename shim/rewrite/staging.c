@@ -174,6 +174,9 @@ static bool stage(struct call *call, CUresult *ret_result, struct staging *stagi
 		/* It was worth staging only without the wait? */
 		if (waits && !wins(call, true, false))
 			return false;
+	} else if (copy->to_device && !(call->flags & CALL_ASYNC)) {
+		/* Events may be under way there, which have no number: the driver's copy waits for them. */
+		waits = !(config.relax & CONFIG_RELAX_ORDER);
 	}
 	copy->context = state_context_id(call->context);
 	copy->stream = stream_of(call);

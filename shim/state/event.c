@@ -231,6 +231,18 @@ void state_event_observed(struct call *call, CUresult result)
 		order_complete(stream, number);
 }
 
+bool state_draws_into_capture(const struct call *call)
+{
+	const struct state_event *event;
+	uint64_t capture;
+
+	if (call->operation != OPERATION_EVENT_WAIT)
+		return false;
+	event = event_find(call->subject);
+	capture = event ? STATE_LOAD(&event->capture) : 0;
+	return capture && capture_is_active(capture);
+}
+
 void state_event_waited(struct call *call, CUevent handle)
 {
 	struct state_event *event = event_find((uintptr_t)handle);

@@ -60,9 +60,10 @@ struct state_context {
 	uint32_t legacy_turn;
 	/* 1: its legacy and blocking streams are launched on the long way only (launch.c). */
 	uint32_t launches_long;
-	uint32_t attributes; /* of the legacy stream: how often they were set; atomic add by anyone */
+	uint32_t
+		attributes; /* of the legacy stream: how often they were set; atomic add by anyone */
 	struct legacy_context *legacy_rewrite; /* of the legacy room, which writes and reads it */
-	struct record_context *record; /* NULL: not written; under LOCK_STATE */
+	struct record_context *record;         /* NULL: not written; under LOCK_STATE */
 };
 
 /* What a thread used last. Its own; checked against the entries, which may have changed. */
@@ -95,6 +96,7 @@ struct state_kernel {
 	uint32_t name;
 	uint32_t launched;
 	uint32_t unloads; /* seen when it was named */
+	uint64_t context; /* id: launched there last, as far as the long way saw */
 };
 
 static inline uint32_t thread_slot(uint64_t handle, uint32_t slots)
@@ -271,9 +273,11 @@ void live_host_function(const struct call *call);
 void live_clear(void);
 
 /* kernel.c */
-/* String id, 0 unknown; *ret_launched: a launch of this handle succeeded before. */
-uint32_t kernel_name(uint64_t handle, bool *ret_launched);
-void kernel_launched(uint64_t handle);
+/* String id, 0 unknown; *ret_launched: a launch of this handle succeeded before; *ret_context: the last context it was launched in, by its id. */
+uint32_t kernel_name(uint64_t handle, bool *ret_launched, uint64_t *ret_context);
+void kernel_launched(uint64_t handle, uint64_t context);
+/* Modules went: function handles named again from now on are new functions. */
+void kernel_unloaded(void);
 void kernel_clear(void);
 
 /* capture.c: does the capture of this name (state_stream.capture) still go on? */

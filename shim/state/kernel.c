@@ -22,7 +22,7 @@
 #define NAME_MAX_  4096 /* mangled names can be long; more says nothing */
 
 static struct table kernels = {.bound = KERNEL_MAX};
-static uint32_t unloads; /* counted by state_module_unloading() */
+static uint32_t unloads; /* counted by kernel_unloaded() */
 
 static struct state_kernel *find(uint64_t handle)
 {
@@ -85,20 +85,23 @@ static void set_name(uint64_t handle, uint32_t name)
 	}
 }
 
-uint32_t kernel_name(uint64_t handle, bool *ret_launched)
+uint32_t kernel_name(uint64_t handle, bool *ret_launched, uint64_t *ret_context)
 {
 	struct state_kernel *kernel = find(handle);
 
 	*ret_launched = kernel && STATE_LOAD(&kernel->launched);
+	*ret_context = kernel ? STATE_LOAD(&kernel->context) : 0;
 	return kernel ? STATE_LOAD(&kernel->name) : 0;
 }
 
-void kernel_launched(uint64_t handle)
+void kernel_launched(uint64_t handle, uint64_t context)
 {
 	struct state_kernel *kernel = find_or_add(handle);
 
-	if (kernel)
-		STATE_STORE(&kernel->launched, 1);
+	if (!kernel)
+		return;
+	STATE_STORE(&kernel->context, context);
+	STATE_STORE(&kernel->launched, 1);
 }
 
 void state_function_named(struct call *call, CUfunction function, const char *name)
@@ -116,15 +119,21 @@ void state_kernel_named(struct call *call, CUkernel kernel, const char *name)
 void state_kernel_function(struct call *call, CUfunction function, CUkernel kernel)
 {
 	bool launched;
-	uint32_t name = kernel_name((uintptr_t)kernel, &launched);
+	uint64_t context;
+	uint32_t name = kernel_name((uintptr_t)kernel, &launched, &context);
 
 	if (function && name)
 		set_name((uintptr_t)function, name);
 }
 
-void state_module_unloading(struct call *call)
+void kernel_unloaded(void)
 {
 	__atomic_fetch_add(&unloads, 1, __ATOMIC_RELAXED);
+}
+
+void state_module_unloading(struct call *call)
+{
+	kernel_unloaded();
 }
 
 void kernel_clear(void)

@@ -217,6 +217,21 @@ uint64_t state_context_ended(void)
 	return __atomic_load_n(&ended, __ATOMIC_SEQ_CST);
 }
 
+bool state_is_refusal(CUresult result)
+{
+	switch (result) {
+	case CUDA_ERROR_INVALID_VALUE:
+	case CUDA_ERROR_INVALID_HANDLE:
+	case CUDA_ERROR_INVALID_CONTEXT:
+	case CUDA_ERROR_NOT_SUPPORTED:
+	case CUDA_ERROR_NOT_PERMITTED:
+	case CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES:
+		return true;
+	default:
+		return false;
+	}
+}
+
 void state_failed(CUresult result)
 {
 	switch (result) {

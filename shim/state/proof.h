@@ -38,6 +38,8 @@ bool state_is_doubted(void);
 
 /* A submission, wait or query failed: may the driver have taken half of it, or is the context broken? Then nothing is proven any more. */
 void state_failed(CUresult result);
+/* With this status nothing of one operation was submitted, for certain. */
+bool state_is_refusal(CUresult result);
 
 /* Streams with unfinished work; false: more than `most`. What was submitted before this call began is among it. */
 bool state_unfinished(struct state_mark *ret_marks, uint32_t most, uint32_t *ret_count);

@@ -101,12 +101,15 @@ static uint32_t copy_name(const struct call *call)
 static void describe_operation(struct call *call)
 {
 	bool launched;
+	uint64_t context;
 
 	switch (call->operation) {
 	case OPERATION_KERNEL:
-		call->name = kernel_name(call->subject, &launched);
+		call->name = kernel_name(call->subject, &launched, &context);
 		if (!launched)
 			call->flags |= CALL_FIRST_USE;
+		if (context != state_context_id(call->context))
+			call->flags |= CALL_FIRST_HERE;
 		break;
 	case OPERATION_COPY:
 		call->name = copy_name(call);
@@ -239,8 +242,12 @@ static void observe_copy(struct call *call)
  * What failed had an effect, perhaps: a graph or a batch may be half submitted. For the proofs (proof.h) it counts as an operation; a wait tells
  * of its end in any case. A kernel is there or not.
  */
-static void number_half_done(const struct call *call)
+static void number_half_done(const struct call *call, CUresult result)
 {
+	/* One operation that was refused is none; of several some may be there. */
+	if (state_is_refusal(result) && call->operation != OPERATION_GRAPH &&
+	    !(catalogue_rows[call->function].flags & CATALOGUE_SEVERAL))
+		return;
 	if (config.mode == CONFIG_FIX && call->operation && call->operation != OPERATION_KERNEL &&
 	    call->stream && !(call->flags & CALL_CAPTURED))
 		(void)order_number(call->stream, (uint64_t)call->operation << 32 | call->name);
@@ -258,13 +265,13 @@ void state_after(struct call *call, CUresult result)
 		if (call->operation || row->kind == CATALOGUE_KIND_WAIT ||
 		    row->kind == CATALOGUE_KIND_QUERY)
 			state_failed(result);
-		number_half_done(call);
+		number_half_done(call, result);
 		return;
 	}
 	if (!call->operation)
 		return;
-	if (call->operation == OPERATION_KERNEL && call->flags & CALL_FIRST_USE)
-		kernel_launched(call->subject);
+	if (call->operation == OPERATION_KERNEL && call->flags & (CALL_FIRST_USE | CALL_FIRST_HERE))
+		kernel_launched(call->subject, state_context_id(call->context));
 	if (!call->stream && !(call->flags & CALL_CAPTURED))
 		state_doubt("off: work on a stream that is not known");
 	if (call->stream && !(call->flags & CALL_CAPTURED))

@@ -54,6 +54,8 @@ void state_event_recorded(struct call *call, CUevent event);
 /* CU_EVENT_RECORD_EXTERNAL: each launch of the graph records it, and the capture is not to be waited into. */
 void state_event_recorded_with(struct call *call, CUevent event, unsigned int flags);
 void state_event_waited(struct call *call, CUevent event); /* cuStreamWaitEvent */
+/* Not a hook. Does this wait make its stream part of a capture, and is no operation then? */
+bool state_draws_into_capture(const struct call *call);
 /*
  * Something the shim cannot see records this event (graph node, launch attribute, another process):
  * it proves nothing, for good.

@@ -197,6 +197,8 @@ void stream_retire_context(struct state_context *context)
 		if (STATE_LOAD(&stream->handle) || STATE_LOAD(&stream->owner))
 			stream_retire(stream);
 	}
+	/* Its modules are gone, too: handles of functions come back. */
+	kernel_unloaded();
 }
 
 struct state_stream *state_stream_of(CUstream handle)
@@ -315,7 +317,8 @@ void state_thread_exit(void)
 	uint32_t i;
 
 	state_launch_forget();
-	if ((!thread->serial && !has_launched && !launch_thread.row.listed) || !lock_take(&state_lock))
+	if ((!thread->serial && !has_launched && !launch_thread.row.listed) ||
+	    !lock_take(&state_lock))
 		return;
 	launch_unlist();
 	for (i = 0; i < count; i++) {

@@ -759,6 +759,8 @@ def _row_flags(row):
     for key in ("before", "after", "result"):
         if getattr(row, key):
             flags.append("CATALOGUE_HAS_" + key.upper())
+    if "Batch" in row.name:
+        flags.append("CATALOGUE_SEVERAL")
     return " | ".join(flags) or "0"
 
 
