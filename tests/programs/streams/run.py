@@ -78,7 +78,7 @@ CASES = {
     "refused-calls-leave-order": None,
     "capturing-stream-gets-no-barrier": "launch a, launch a, end-capture a, record L, wait a, launch a",
     "others-stay-in-order-beside-a-capture": "record L, wait b, launch b, launch a",
-    "stream-drawn-into-a-capture-gets-no-barrier": "launch b, launch a | launch b, wait a, launch a",
+    "stream-drawn-into-a-capture-gets-no-barrier": "launch b, launch a | record L, wait b, launch b, wait a, launch a",
     "legacy-call-beside-a-capture-is-refused": "launch N | launch a, record N, wait L, launch L",
     "legacy-call-beside-a-loose-capture-is-native":
         "record L, wait N, launch N, launch a, launch N | record N, wait L, memset L, launch L, record L, wait a, launch a",
