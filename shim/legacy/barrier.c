@@ -74,57 +74,49 @@ static void wait_on_host(const struct legacy_context *context)
 }
 
 /* The record is made once for all streams that come behind the same operation. */
-static bool record_after(struct legacy_context *context, bool *ret_is_new)
+bool barrier_post(struct legacy_context *context, struct legacy_pass *pass,
+		  const struct state_stream *stream, CUstream handle)
 {
 	bool is_new = context->recorded != context->epoch;
+	uint64_t sequence;
 
 	if (is_new && !record(context->after, context->substitute))
 		return false;
 	context->recorded = context->epoch;
-	*ret_is_new = is_new;
-	return true;
-}
-
-static void note_post(struct legacy_context *context, struct legacy_pass *pass,
-		      const struct state_stream *stream, bool is_new)
-{
-	uint64_t sequence = note(context, pass, TRACE_ORDER_POST, context->legacy, stream,
-				 is_new ? 0 : context->recorded_at);
-
-	if (is_new)
-		context->recorded_at = sequence;
-}
-
-bool barrier_post(struct legacy_context *context, struct legacy_pass *pass,
-		  const struct state_stream *stream, CUstream handle)
-{
-	bool is_new;
-
-	if (!record_after(context, &is_new))
-		return false;
 	if (!wait(handle, context->after)) {
 		context->recorded = 0; /* nobody was told of this one */
 		return false;
 	}
-	note_post(context, pass, stream, is_new);
+	sequence = note(context, pass, TRACE_ORDER_POST, context->legacy, stream,
+			is_new ? 0 : context->recorded_at);
+	if (is_new)
+		context->recorded_at = sequence;
 	return true;
 }
 
+/* An event of its own: `after` may be recorded again while the other thread waits for room. */
 bool barrier_begin_post(struct legacy_context *context, struct legacy_pass *pass,
 			const struct state_stream *stream)
 {
-	bool is_new;
+	CUevent event;
 
-	if (!record_after(context, &is_new))
+	if (driver.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
 		return false;
-	note_post(context, pass, stream, is_new);
+	if (!record(event, context->substitute)) {
+		(void)driver.cuEventDestroy_v2(event);
+		return false;
+	}
+	pass->late = event;
+	(void)note(context, pass, TRACE_ORDER_POST, context->legacy, stream, 0);
 	return true;
 }
 
-void barrier_end_post(struct legacy_context *context, CUstream handle)
+void barrier_end_post(const struct legacy_context *context, const struct legacy_pass *pass,
+		      CUstream handle)
 {
-	if (!wait(handle, context->after))
+	if (!wait(handle, pass->late))
 		wait_on_host(context);
+	(void)driver.cuEventDestroy_v2(pass->late);
 }
 
 bool barrier_back(struct legacy_context *context, struct legacy_pass *pass)

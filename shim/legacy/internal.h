@@ -118,7 +118,8 @@ bool barrier_post(struct legacy_context *context, struct legacy_pass *pass,
 		  const struct state_stream *stream, CUstream handle);
 bool barrier_begin_post(struct legacy_context *context, struct legacy_pass *pass,
 			const struct state_stream *stream);
-void barrier_end_post(struct legacy_context *context, CUstream handle);
+void barrier_end_post(const struct legacy_context *context, const struct legacy_pass *pass,
+		      CUstream handle);
 bool barrier_back(struct legacy_context *context, struct legacy_pass *pass);
 /* Where an event cannot be had: the host waits for the substitute before anything comes to `stream`. With a note. */
 void barrier_host(struct legacy_context *context, struct legacy_pass *pass,

@@ -51,9 +51,10 @@ struct legacy_pass {
 	bool redirected;   /* ... so: the substitute */
 	bool held;         /* the submission lock is */
 	bool counted;      /* as in flight, without the lock */
-	bool posts;        /* a barrier in front of it comes without the lock */
 	bool failed;       /* the driver refused it */
 	bool tells;        /* the trace wants what follows */
+	CUevent late;      /* a barrier in front of it comes without the lock, by this event, ... */
+	uint64_t posts;    /* ... behind this epoch */
 	uint8_t place, reason, elided;      /* of the operation: TRACE_ORDER_... */
 	uint8_t turns, barriers;            /* how many of these there are */
 	bool is_first;                      /* operation of its stream: `newcomer` tells */

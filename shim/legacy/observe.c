@@ -31,13 +31,16 @@ static bool mark(struct look *look)
 	return false;
 }
 
-/* Under the lock. False: it is the driver's business, which the turn lets it be. */
+/*
+ * Under the lock. False: it is the driver's business, which the turn lets it be. Also while something captures the turn stays: a barrier on the legacy stream
+ * is an operation, which holds later work of blocking streams behind all of them, and the program asks while one of these waits for another, perhaps.
+ */
 static bool look_at(struct legacy_context *context, const struct call *call,
 		    struct legacy_pass *pass, bool waits, struct look *ret_look)
 {
 	if (legacy_is_dead(context, call) || !legacy_is_substitute(context) || legacy_is_refused())
 		return false;
-	if (state_objection())
+	if (state_is_doubted())
 		goto native;
 	*ret_look = (struct look){
 		.substitute = context->substitute,

@@ -300,19 +300,25 @@ static void blocking_in_substitute(struct legacy_context *context, const struct 
 {
 	uint64_t *epoch = state_legacy_epoch(call->stream);
 	uint64_t known = *epoch > context->turn_epoch ? *epoch : context->turn_epoch;
-
 	/*
-	 * Of a stream that nobody saw made only the driver knows whether it is ordered with the legacy one. And in a queue that may be full, a
-	 * barrier of ours would wait for room under the lock: it does without it where the legacy stream may not be touched.
+	 * In a queue that may be full the barrier waits for room: without the lock, and in flight. Not on the legacy stream instead: that would be behind all blocking
+	 * streams, of which one may wait for what comes here.
 	 */
-	if (call->stream_kind == STREAM_UNKNOWN || (known != context->epoch && !is_short(call))) {
-		if (is_refused_in(context) && barrier_begin_post(context, pass, call->stream)) {
-			/* Until it is there others of this stream need one of their own, and no legacy operation goes to the substitute. */
-			pass->posts = true;
-			context->dirty = true;
-		} else {
-			legacy_to_native(context, pass);
-		}
+	bool is_late = known != context->epoch && !is_short(call);
+
+	/* Of a stream that nobody saw made only the driver knows whether it is ordered with the legacy one. */
+	if (call->stream_kind == STREAM_UNKNOWN)
+		is_late = is_refused_in(context);
+	if (is_late ? !barrier_begin_post(context, pass, call->stream)
+		    : call->stream_kind == STREAM_UNKNOWN) {
+		legacy_to_native(context, pass);
+		count_in(context, pass);
+		return;
+	}
+	if (is_late) {
+		pass->posts = context->epoch;
+		context->credit -= CREDIT_BARRIER;
+		context->dirty = true;
 		count_in(context, pass);
 		return;
 	}
@@ -406,6 +412,20 @@ static void enter_legacy(struct legacy_context *context, const struct call *call
 		legacy_unlock(context);
 }
 
+/* Until the barrier is there, other operations of this stream get one of their own. */
+static void post_late(struct legacy_context *context, const struct call *call,
+		      const struct legacy_pass *pass)
+{
+	uint64_t *epoch = state_legacy_epoch(call->stream);
+
+	barrier_end_post(context, pass, handle_of(call));
+	if (!legacy_lock(context))
+		return;
+	if (!legacy_is_dead(context, call) && *epoch < pass->posts)
+		*epoch = pass->posts;
+	legacy_unlock(context);
+}
+
 static void enter_blocking(struct legacy_context *context, const struct call *call,
 			   struct legacy_pass *pass, enum legacy_class class)
 {
@@ -431,8 +451,8 @@ static void enter_blocking(struct legacy_context *context, const struct call *ca
 	legacy_number(call, pass);
 	if (!pass->held)
 		legacy_unlock(context);
-	if (pass->posts)
-		barrier_end_post(context, handle_of(call));
+	if (pass->late)
+		post_late(context, call, pass);
 }
 
 /*

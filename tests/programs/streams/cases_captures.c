@@ -314,6 +314,78 @@ static void full_beside_capture(void)
 	say_words();
 }
 
+static CUdeviceptr make_flag(volatile uint32_t **ret_flag)
+{
+	CUdeviceptr address;
+	void *host;
+
+	OK(cuMemHostAlloc(&host, 4096, CU_MEMHOSTALLOC_DEVICEMAP));
+	OK(cuMemHostGetDevicePointer(&address, host, 0));
+	*ret_flag = host;
+	**ret_flag = 0;
+	return address;
+}
+
+/* What one stream waits for comes from another one with a long queue, behind legacy work: that one waits for no other stream. */
+static void long_queue_opens_another(void)
+{
+	volatile uint32_t *flags;
+	CUdeviceptr flag;
+
+	start();
+	flag = make_flag(&flags);
+	flags[16] = 0;
+	OK(cuStreamWaitValue32(b, flag + 64, 1, 0));
+	for (int i = 0; i < 100; i++)
+		step(b, 2);
+	step(NULL, 0);
+	OK(cuStreamWaitValue32(a, flag, 1, 0));
+	begin();
+	OK(cuStreamWriteValue32(b, flag, 1, 0));
+	step(b, 2);
+	end();
+	flags[16] = 1;
+	SAY(cuStreamSynchronize(b));
+	step(a, 1);
+	say_words();
+}
+
+/* A question about the legacy stream is no operation: nobody waits for anybody because of it, whatever captures. */
+static void query_beside_capture(void)
+{
+	CUstream n;
+	volatile uint32_t *flags;
+	CUdeviceptr flag;
+	CUgraph graph;
+
+	start();
+	n = new_stream('n', CU_STREAM_NON_BLOCKING);
+	flag = make_flag(&flags);
+	step(b, 2);
+	step(a, 1);
+	step(NULL, 0);
+	OK(cuStreamWaitValue32(a, flag, 1, 0));
+	OK(cuStreamBeginCapture(n, CU_STREAM_CAPTURE_MODE_RELAXED));
+	SAY(cuStreamQuery(NULL));
+	OK(cuStreamEndCapture(n, &graph));
+	OK(cuStreamWriteValue32(b, flag, 1, 0));
+	SAY(cuStreamSynchronize(b));
+	OK(cuStreamBeginCapture(n, CU_STREAM_CAPTURE_MODE_RELAXED));
+	SAY(cuStreamSynchronize(NULL));
+	SAY(cuStreamQuery(NULL));
+	SAY(cuStreamQuery(a));
+	OK(cuStreamEndCapture(n, &graph));
+	/* Whether it may be asked the driver says, also where the answer is known. */
+	step(a, 1);
+	close_gate(NULL, 1);
+	step(NULL, 0);
+	OK(cuStreamBeginCapture(n, CU_STREAM_CAPTURE_MODE_GLOBAL));
+	SAY(cuStreamQuery(NULL));
+	SAY(cuStreamEndCapture(n, &graph));
+	open_gate(1);
+	say_words();
+}
+
 /* Doubt that comes while a blocking stream captures does not end the capture, and what is on the substitute still comes first. */
 static void doubt_beside_capture(void)
 {
@@ -348,6 +420,8 @@ const struct named_case capture_cases[] = {
 	{"every-touch-beside-a-loose-global-capture", touched_while_loose_global},
 	{"what-a-capture-does-not-take", not_captured},
 	{"long-queue-beside-a-capture-gets-its-barrier", full_beside_capture},
+	{"long-queue-waits-for-no-other-stream", long_queue_opens_another},
+	{"query-beside-a-capture-holds-nobody", query_beside_capture},
 	{"doubt-beside-a-capture-leaves-it", doubt_beside_capture},
 	{NULL, NULL},
 };

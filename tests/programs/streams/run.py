@@ -87,7 +87,9 @@ CASES = {
     "every-touch-beside-a-loose-capture": None,
     "every-touch-beside-a-loose-global-capture": None,
     "what-a-capture-does-not-take": None,
-    "long-queue-beside-a-capture-gets-its-barrier": "launch a, record L, wait b, launch b, wait b, launch b, launch a",
+    "long-queue-beside-a-capture-gets-its-barrier": "launch a, record L, wait b, launch b, launch b, launch a",
+    "long-queue-waits-for-no-other-stream": "record L, wait b, write-value b, launch b",
+    "query-beside-a-capture-holds-nobody": None,
     "doubt-beside-a-capture-leaves-it": None,
     "two-contexts-two-substitutes":
         "record L, wait b, launch b, record N, wait L, launch L, record M, wait a, launch a, record N, wait M, launch M",
