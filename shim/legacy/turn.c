@@ -490,6 +490,9 @@ static void enter_peers(const struct call *call, struct legacy_pass *pass)
 {
 	unsigned int i;
 
+	/* On a stream of the program's it is an operation of that stream only. */
+	if (call->stream_kind != STREAM_LEGACY && call->stream_form != CALL_STREAM_IMPLICIT)
+		return;
 	pass->peers[0] = enter_peer(call->peer_context, pass);
 	pass->peers[1] = enter_peer(call->peer_to, pass);
 	for (i = 0; i < 2; i++)

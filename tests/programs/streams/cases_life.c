@@ -430,6 +430,36 @@ static void recycled(void)
 	say_words();
 }
 
+/* An asynchronous copy on a stream of its own says nothing to the legacy stream of the other context, where one stream waits for another. */
+static void peer_copy_on_stream(void)
+{
+	struct one_context one = make_context(0, 'a'), two = make_context(1, 'b');
+	volatile uint32_t *flag;
+	CUdeviceptr address;
+	CUstream other;
+	void *host;
+
+	enter(&one);
+	other = new_stream('c', CU_STREAM_DEFAULT);
+	OK(cuMemHostAlloc(&host, 4096, CU_MEMHOSTALLOC_DEVICEMAP));
+	OK(cuMemHostGetDevicePointer(&address, host, 0));
+	flag = host;
+	*flag = 0;
+	step(other, 2);
+	step(one.stream, 1);
+	step(NULL, 0);
+	OK(cuStreamWaitValue32(one.stream, address, 1, 0));
+	enter(&two);
+	OK(cuMemcpyPeerAsync(two.word + 2048, two.context, one.word + 2048, one.context, 64,
+			     two.stream));
+	SAY(cuStreamSynchronize(two.stream));
+	enter(&one);
+	OK(cuStreamWriteValue32(other, address, 1, 0));
+	SAY(cuStreamSynchronize(other));
+	step(one.stream, 1);
+	say_words();
+}
+
 /* The driver refuses to end a primary context this way; what stands on the substitute stays in its place. */
 static void refused_end(void)
 {
@@ -514,6 +544,7 @@ const struct named_case life_cases[] = {
 	{"faults", faults},
 	{"broken-context-fails-every-call", broken},
 	{"recycled-blocks-are-free", recycled},
+	{"peer-copy-on-a-stream-holds-nobody-elsewhere", peer_copy_on_stream},
 	{"refused-end-of-a-context-leaves-order", refused_end},
 	{"released-context-is-left-alone", released_then_doubted},
 	{"refused-fence-keeps-errno", fence_refused},

@@ -104,6 +104,7 @@ CASES = {
     "broken-context-fails-every-call": None,
     "query-of-a-blocking-stream-behind-its-event-is-true": None,
     "recycled-blocks-are-free": None,
+    "peer-copy-on-a-stream-holds-nobody-elsewhere": None,
     "refused-end-of-a-context-leaves-order": "record L, wait N, launch N, launch b, launch a",
     "released-context-is-left-alone": "synchronize N",
     "refused-fence-keeps-errno": "launch a, launch N, launch a, launch N",
