@@ -196,7 +196,7 @@ def _(place):
 def _(place):
     """Every generated wrapper has the steps that shim/call.h names, once each and in that order."""
     steps = ["entry_count(", "ENTRY_DRIVER(", "entry_missing(", "return real_(", "entry_begin(", "entry_rooms_enter();", "state_before(&call);",
-             "entry_rooms_leave();", "call.entered = busy_driver(", "clock_ticks()", "result_ = real_(", "call.left = clock_ticks();",
+             "entry_rooms_leave();", "call.entered = ", "clock_ticks()", "result_ = real_(", "call.left = clock_ticks();",
              "entry_rooms_enter();", "sync_after(&call, result_);", "state_after(&call, result_);", "entry_rooms_leave();",
              "return result_;"]
     # In mode fix a rewrite is asked before the driver; a getter's goes without struct call.
