@@ -16,12 +16,12 @@
 #include <time.h>
 
 #include "../kernels/kernels.h"
+#include "calibration_copies.h"
 #include "cells.h"
 #include "gpu.h"
 #include "measure.h"
 #include "memory.h"
 #include "record_read.h"
-#include "calibration_copies.h"
 
 #define SMALLEST      ((size_t)4 << 10)
 #define LARGEST       ((size_t)64 << 20)
