@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """The rewritten default stream on the simulated driver: each case says the same with it and without, and the driver is given what it should be.
 
-    run.py --shim FILE --simcuda DIR --cases FILE --deadlocks FILE [--only cases|faults|settings|deadlocks|proofs|known] [--case NAME]... [--limit S] [--show]
+    run.py --shim FILE --simcuda DIR --cases FILE --deadlocks FILE [--only cases|faults|settings|deadlocks|proofs|known] [--case NAME]... [--without NAME]... [--limit S] [--show]
 
 Exit status 1 and what differs, where a rule is broken. --show prints what the driver was given in each case.
 
@@ -360,11 +360,12 @@ def main():
     parser.add_argument("--provider", type=os.path.abspath, help="of a trace as text: libtrace-journal.so")
     parser.add_argument("--only", choices=("cases", "faults", "settings", "deadlocks", "proofs", "known"))
     parser.add_argument("--case", action="append", help="of all, these only")
+    parser.add_argument("--without", action="append", default=[], help="of all, not these")
     parser.add_argument("--limit", type=float, default=LIMIT_S, help="seconds after which a program hangs")
     parser.add_argument("--show", action="store_true")
     options = parser.parse_args()
     wanted = [(name, one) for kind, make in (("cases", cases), ("faults", faults), ("settings", settings), ("deadlocks", deadlocks), ("proofs", proofs), ("known", known))
-              if options.only == kind or (options.only is None and kind != "known") for name, one in make(options) if not options.case or name in options.case]
+              if options.only == kind or (options.only is None and kind != "known") for name, one in make(options) if (not options.case or name in options.case) and name not in options.without]
     # They wait more than they compute.
     with concurrent.futures.ThreadPoolExecutor(1 if options.show else 4) as pool:
         broken = [text for text in pool.map(lambda pair: attempt(*pair), wanted) if text]
