@@ -118,8 +118,7 @@ static const struct kind {
 };
 
 /* Known to the counting tool by its name, so nothing of it may be elsewhere. */
-__attribute__((noinline, noclone)) CUresult calls_measured(CUresult (*call)(unsigned int at),
-							   unsigned int count);
+BENCH_ALONE CUresult calls_measured(CUresult (*call)(unsigned int at), unsigned int count);
 
 CUresult calls_measured(CUresult (*call)(unsigned int at), unsigned int count)
 {

@@ -6,6 +6,13 @@
 #ifndef SLIPSTREAM_BENCH_FIGURES_H
 #define SLIPSTREAM_BENCH_FIGURES_H
 
+/* A function that counting tools find by its name: nothing of it may be inlined or copied elsewhere. */
+#ifdef __clang__
+#define BENCH_ALONE __attribute__((noinline))
+#else
+#define BENCH_ALONE __attribute__((noinline, noclone))
+#endif
+
 #include <stddef.h>
 #include <stdint.h>
 

@@ -289,7 +289,7 @@ static int measure(const char *part, unsigned int pairs)
 }
 
 /* Known to the counting tool by its name, so nothing of it may be elsewhere. */
-__attribute__((noinline, noclone)) unsigned int calls_measured(unsigned int (*burst)(int which));
+BENCH_ALONE unsigned int calls_measured(unsigned int (*burst)(int which));
 
 unsigned int calls_measured(unsigned int (*burst)(int which))
 {

@@ -63,7 +63,7 @@ static bool read_number(const char *text, bool has_unit, uint64_t *ret_number)
 
 static void check_value(unsigned int which, const char *text)
 {
-	static const char *const modes[] = {"off", "observe", NULL};
+	static const char *const modes[] = {"off", "observe", "fix", NULL};
 	static const char *const yes[] = {"on", "1", "yes", "true", NULL};
 	static const char *const no[] = {"off", "0", "no", "false", NULL};
 	bool accepted = !config_problem(0);
@@ -78,6 +78,7 @@ static void check_value(unsigned int which, const char *text)
 	case MODE:
 		CHECK(accepted == is_one_of(text, modes));
 		CHECK((config.mode == CONFIG_OFF) == !strcmp(text, "off"));
+		CHECK((config.mode == CONFIG_FIX) == !strcmp(text, "fix"));
 		break;
 	case OUT:
 	case CALIBRATION:
@@ -165,7 +166,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	config_load();
 	check_problems(3);
 	CHECK(config.stack_depth >= 1 && config.stack_depth <= 64);
-	CHECK(config.mode == CONFIG_OFF || config.mode == CONFIG_OBSERVE);
+	CHECK(config.mode == CONFIG_OFF || config.mode == CONFIG_OBSERVE ||
+	      config.mode == CONFIG_FIX);
 	environ = old;
 	free(entries[0]);
 	free(entries[1]);
