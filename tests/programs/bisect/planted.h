@@ -13,18 +13,10 @@
 #include <string.h>
 
 #include "../../simcuda/kernels.h"
+#define EXPECT_END exit(2)
+#include "../expect.h"
 
 #define BYTES 8192
-
-#define OK(call)                                                                                   \
-	do {                                                                                       \
-		CUresult status_ = (call);                                                         \
-		if (status_ != CUDA_SUCCESS) {                                                     \
-			fprintf(stderr, "%s:%d: %s: %d\n", __FILE__, __LINE__, #call,              \
-				(int)status_);                                                     \
-			exit(2);                                                                   \
-		}                                                                                  \
-	} while (0)
 
 /* Two call sites each, with a dirty block freed. */
 #define INNOCENT(number)                                                                           \

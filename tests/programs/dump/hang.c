@@ -17,20 +17,11 @@
 #include <unistd.h>
 
 #include "../../simcuda/kernels.h"
+#include "../expect.h"
 
 #define BYTES 4096
 #define LARGE ((size_t)64 << 20)
 #define FEW   8 /* operations after which the turn has changed */
-
-#define OK(call)                                                                                   \
-	do {                                                                                       \
-		CUresult status_ = (call);                                                         \
-		if (status_ != CUDA_SUCCESS) {                                                     \
-			fprintf(stderr, "%s:%d: %s: %d\n", __FILE__, __LINE__, #call,              \
-				(int)status_);                                                     \
-			exit(1);                                                                   \
-		}                                                                                  \
-	} while (0)
 
 static CUcontext context;
 static CUstream blocking, loose;

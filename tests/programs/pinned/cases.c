@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "../../simcuda/kernels.h"
+#include "../expect.h"
 
 /* By their names in the driver: headers rename one, or leave it out. */
 CUresult cuCtxCreate_v2(CUcontext *, unsigned int, CUdevice);
@@ -26,25 +27,7 @@ CUresult detach(CUcontext) __asm__("cuCtxDetach");
 
 #define BYTES 5000
 
-static int failures;
-
-#define EXPECT(condition)                                                                          \
-	do {                                                                                       \
-		if (!(condition)) {                                                                \
-			fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);    \
-			failures++;                                                                \
-		}                                                                                  \
-	} while (0)
-
-#define OK(call)                                                                                   \
-	do {                                                                                       \
-		CUresult status_ = (call);                                                         \
-		if (status_ != CUDA_SUCCESS) {                                                     \
-			fprintf(stderr, "%s:%d: %s: %d\n", __FILE__, __LINE__, #call,              \
-				(int)status_);                                                     \
-			exit(1);                                                                   \
-		}                                                                                  \
-	} while (0)
+int failures;
 
 static CUcontext context;
 static CUfunction gate, spin;

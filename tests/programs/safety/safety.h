@@ -17,28 +17,11 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#define EXPECT_END _exit(1)
+#include "../expect.h"
+
 /* Exported by every driver; cuda.h of later toolkits has other prototypes for the plain name. */
 CUresult cuCtxCreate_v2(CUcontext *, unsigned int, CUdevice);
-
-extern int failures; /* atomic: threads add to it */
-
-#define EXPECT(condition)                                                                          \
-	do {                                                                                       \
-		if (!(condition)) {                                                                \
-			fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);    \
-			__atomic_fetch_add(&failures, 1, __ATOMIC_RELAXED);                        \
-		}                                                                                  \
-	} while (0)
-
-#define OK(call)                                                                                   \
-	do {                                                                                       \
-		CUresult status_ = (call);                                                         \
-		if (status_ != CUDA_SUCCESS) {                                                     \
-			fprintf(stderr, "%s:%d: %s: %d\n", __FILE__, __LINE__, #call,              \
-				(int)status_);                                                     \
-			_exit(1);                                                                  \
-		}                                                                                  \
-	} while (0)
 
 /* A status that raw and mode fix must have in common. */
 #define TELL(what, call) printf("%s: %d\n", what, (int)(call))

@@ -13,32 +13,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "../expect.h"
+
 /* More than the SLIPSTREAM_STAGE_FROM of run.py; less than a chunk, and more than that. */
 #define SOME  ((size_t)300000)
 #define LARGE ((size_t)20 << 20)
 /* A kernel that runs so long, and what a call takes at least that waits for it. */
 #define SPIN_NS 60000000
 #define WAIT_NS 40000000
-
-extern int failures;
-
-#define EXPECT(condition)                                                                          \
-	do {                                                                                       \
-		if (!(condition)) {                                                                \
-			fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);    \
-			__atomic_fetch_add(&failures, 1, __ATOMIC_RELAXED);                        \
-		}                                                                                  \
-	} while (0)
-
-#define OK(call)                                                                                   \
-	do {                                                                                       \
-		CUresult status_ = (call);                                                         \
-		if (status_ != CUDA_SUCCESS) {                                                     \
-			fprintf(stderr, "%s:%d: %s: %d\n", __FILE__, __LINE__, #call,              \
-				(int)status_);                                                     \
-			exit(1);                                                                   \
-		}                                                                                  \
-	} while (0)
 
 extern CUcontext context; /* primary, of device 0; current */
 extern CUfunction spin_kernel, fill_kernel, copy_kernel, gate_kernel;

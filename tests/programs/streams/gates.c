@@ -21,19 +21,11 @@
 #include <unistd.h>
 
 #include "../../simcuda/kernels.h"
+#define EXPECT_END _exit(2)
+#include "../expect.h"
 
 #define STREAMS_MAX 128
 #define SECONDS     6
-
-#define OK(call)                                                                                   \
-	do {                                                                                       \
-		CUresult status_ = (call);                                                         \
-		if (status_ != CUDA_SUCCESS) {                                                     \
-			fprintf(stderr, "%s:%d: %s: %d\n", __FILE__, __LINE__, #call,              \
-				(int)status_);                                                     \
-			_exit(2);                                                                  \
-		}                                                                                  \
-	} while (0)
 
 static CUcontext context;
 static CUfunction hash, gate, fill;
