@@ -75,7 +75,7 @@ void legacy_start(bool (*denied)(const struct call *call), struct record_rewrite
  * pass->redirected. legacy_leave() must follow, behind the call, if pass->context is set.
  */
 void legacy_enter(struct call *call, struct legacy_pass *pass, enum legacy_class class);
-void legacy_leave(struct legacy_pass *pass, CUresult result);
+void legacy_leave(const struct call *call, struct legacy_pass *pass, CUresult result);
 
 /*
  * cuStreamQuery and cuStreamSynchronize: answered here where the work of the legacy stream is on the substitute. True: *ret_result is the answer, with the

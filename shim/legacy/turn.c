@@ -141,9 +141,8 @@ static void stay_native(struct legacy_context *context)
 void legacy_to_native(struct legacy_context *context, struct legacy_pass *pass)
 {
 	turned(context, pass, TRACE_ORDER_NATIVE);
-	if (!back(context, pass)) {
+	if (!back(context, pass))
 		barrier_host(context, pass, context->legacy);
-	}
 	if (is_ahead(context) && context->patience < PATIENCE_MAX)
 		context->patience = context->patience ? 2 * context->patience : config.legacy_after;
 	context->row = 0;
@@ -542,11 +541,11 @@ void legacy_enter(struct call *call, struct legacy_pass *pass, enum legacy_class
 		leave_peers(pass);
 }
 
-void legacy_leave(struct legacy_pass *pass, CUresult result)
+void legacy_leave(const struct call *call, struct legacy_pass *pass, CUresult result)
 {
 	pass->failed = result != CUDA_SUCCESS;
 	/* What the driver refused is nothing that blocking streams would have to wait for. */
-	if (pass->held && pass->redirected && !state_is_refusal(result))
+	if (pass->held && pass->redirected && !state_was_refused(call, result))
 		pass->context->epoch++;
 	if (pass->held)
 		legacy_unlock(pass->context);

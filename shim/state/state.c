@@ -238,15 +238,20 @@ static void observe_copy(struct call *call)
 		order_complete(call->stream, call->entry_number);
 }
 
+/* One operation that was refused is none; of several some may be there. */
+bool state_was_refused(const struct call *call, CUresult result)
+{
+	return state_is_refusal(result) && call->operation != OPERATION_GRAPH &&
+	       !(catalogue_rows[call->function].flags & CATALOGUE_SEVERAL);
+}
+
 /*
  * What failed had an effect, perhaps: a graph or a batch may be half submitted. For the proofs (proof.h) it counts as an operation; a wait tells
  * of its end in any case. A kernel is there or not.
  */
 static void number_half_done(const struct call *call, CUresult result)
 {
-	/* One operation that was refused is none; of several some may be there. */
-	if (state_is_refusal(result) && call->operation != OPERATION_GRAPH &&
-	    !(catalogue_rows[call->function].flags & CATALOGUE_SEVERAL))
+	if (state_was_refused(call, result))
 		return;
 	if (config.mode == CONFIG_FIX && call->operation && call->operation != OPERATION_KERNEL &&
 	    call->stream && !(call->flags & CALL_CAPTURED))

@@ -131,6 +131,9 @@ void state_forked(void);
  */
 void state_thread_exit(void);
 
+/* With this status, did the call put nothing on its stream, for certain? */
+bool state_was_refused(const struct call *call, CUresult result);
+
 /* Do the streams of `pending` lie in this scope (enum catalogue_scope) of the call? */
 bool state_in_scope(const struct call *call, const struct state_stream *stream, unsigned int scope);
 

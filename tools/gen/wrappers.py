@@ -268,7 +268,7 @@ def legacy_enter(export, indent):
 
 
 def legacy_leave(export):
-    return ["\tif (entry_unlikely(pass_.context != NULL))", "\t\tlegacy_leave(&pass_, result_);"] if legacy_class(export) else []
+    return ["\tif (entry_unlikely(pass_.context != NULL))", "\t\tlegacy_leave(&call, &pass_, result_);"] if legacy_class(export) else []
 
 
 def passes(export, arguments):
