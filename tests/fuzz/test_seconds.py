@@ -22,7 +22,7 @@ def expect(got, wanted):
 
 
 def main():
-    rest = "-seed=1 -print_final_stats=1 -seed_inputs=a\n"
+    rest = "-seed=1 -error_exitcode=1 -print_final_stats=1 -seed_inputs=a\n"
     expect(run(None), (0, "-runs=100000 " + rest, ""))
     expect(run("7"), (0, "-max_total_time=7 " + rest, ""))
     for bad in ("x", "0", "-1", "1.5"):
