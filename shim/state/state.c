@@ -205,6 +205,15 @@ static bool is_host_kind(uint8_t kind)
 	return kind == MEMORY_PAGEABLE || kind == MEMORY_PINNED || kind == MEMORY_REGISTERED;
 }
 
+/*
+ * Up to where a call's stream is complete whose own operation is. Numbers are given behind the driver's calls: what another thread has submitted meanwhile may
+ * come behind that operation and have the lower number all the same. Then only what had its number before the call is.
+ */
+static uint64_t complete_with(const struct call *call)
+{
+	return call->submission == call->entry_number + 1 ? call->submission : call->entry_number;
+}
+
 /* A synchronous memset of pinned host memory has finished when it returns (same page). */
 static void observe_memset(struct call *call)
 {
@@ -212,7 +221,7 @@ static void observe_memset(struct call *call)
 			     call->destination_kind != MEMORY_REGISTERED))
 		return;
 	order_complete_pending(call, CATALOGUE_SCOPE_STREAM);
-	order_complete(call->stream, call->submission);
+	order_complete(call->stream, complete_with(call));
 }
 
 /*
@@ -233,7 +242,7 @@ static void observe_copy(struct call *call)
 		return;
 	order_complete_pending(call, CATALOGUE_SCOPE_STREAM);
 	if (is_host_kind(call->destination_kind) || call->source_kind != MEMORY_PAGEABLE)
-		order_complete(call->stream, call->submission);
+		order_complete(call->stream, complete_with(call));
 	else
 		order_complete(call->stream, call->entry_number);
 }

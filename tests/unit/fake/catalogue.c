@@ -26,16 +26,13 @@ void config_tell_deny(const char *why)
 
 #define NAME(name) [FUNCTION_##name] = #name
 const char *const function_names[FUNCTION_COUNT] = {
-	NAME(cuModuleUnload),       NAME(cuCtxSynchronize),
-	NAME(cuEventQuery),         NAME(cuEventRecord),
-	NAME(cuEventSynchronize),   NAME(cuLaunchKernel),
-	NAME(cuMemAlloc_v2),        NAME(cuMemFree_v2),
-	NAME(cuMemHostRegister_v2), NAME(cuMemcpyDtoH_v2),
-	NAME(cuMemcpyHtoDAsync_v2), NAME(cuMemcpyHtoD_v2),
-	NAME(cuStreamCreate),       NAME(cuStreamDestroy_v2),
-	NAME(cuStreamQuery),        NAME(cuStreamSynchronize),
-	NAME(cuStreamWaitEvent),    NAME(cuThunkOnly),
-	NAME(cuCtxCreate_v4),       NAME(cuInit),
+	NAME(cuModuleUnload),   NAME(cuCtxSynchronize),     NAME(cuEventQuery),
+	NAME(cuEventRecord),    NAME(cuEventSynchronize),   NAME(cuLaunchKernel),
+	NAME(cuMemAlloc_v2),    NAME(cuMemFree_v2),         NAME(cuMemHostRegister_v2),
+	NAME(cuMemcpyDtoH_v2),  NAME(cuMemcpyHtoDAsync_v2), NAME(cuMemcpyHtoD_v2),
+	NAME(cuMemsetD8_v2),    NAME(cuStreamCreate),       NAME(cuStreamDestroy_v2),
+	NAME(cuStreamQuery),    NAME(cuStreamSynchronize),  NAME(cuStreamWaitEvent),
+	NAME(cuThunkOnly),      NAME(cuCtxCreate_v4),       NAME(cuInit),
 	NAME(cuModuleLoadData),
 };
 
@@ -92,6 +89,7 @@ const struct catalogue_row catalogue_rows[FUNCTION_COUNT] = {
 	    COPY, RULES(RULE_LEGACY_JOIN + 1)),
 	ROW(cuMemcpyHtoD_v2, COPY, FULL, IMPLICIT, 0, COPY,
 	    RULES(RULE_PAGEABLE_H2D + 1, RULE_LEGACY_JOIN + 1)),
+	ROW(cuMemsetD8_v2, MEMSET, FULL, IMPLICIT, 0, MEMSET, RULES(RULE_LEGACY_JOIN + 1)),
 	ROW(cuModuleUnload, MODULE, FULL, CONTEXT, 0, UNKNOWN,
 	    RULES(RULE_FREE_DRAINS_DEVICE + 1, RULE_TEARDOWN + 1)),
 	[FUNCTION_cuMemAlloc_v2].makes = MEMORY_DEVICE,

@@ -557,6 +557,40 @@ static void test_synchronous_copies(void **state)
 	assert_int_equal(pending(), ON_LEGACY | ON_A | ON_B | ON_N);
 }
 
+/*
+ * Two threads on the legacy stream: ours is first in the driver, and waits there; the other's operation, behind it, has its number first, and has joined A. What
+ * ours proves is nothing of either.
+ */
+static void overtaken(struct call *call)
+{
+	state_before(call);
+	world_launch(A, KERNEL(0));
+	world_launch(LEGACY, KERNEL(0));
+	state_after(call, CUDA_SUCCESS);
+	assert_int_equal(pending(), ON_LEGACY | ON_A);
+	/* Of the next one all of it, again. */
+	state_before(call);
+	state_after(call, CUDA_SUCCESS);
+	assert_int_equal(pending(), 0);
+}
+
+static void test_numbers_of_two_threads(void **state)
+{
+	struct call call = world_call(FUNCTION_cuMemcpyDtoH_v2, NULL);
+
+	call.flags = CALL_DESTINATION_HOST;
+	call.source = 0x7000;
+	call.destination = 0x8000;
+	call.bytes = 4;
+	overtaken(&call);
+
+	call = world_call(FUNCTION_cuMemsetD8_v2, NULL);
+	state_pinned_begins(0x8000, 4096);
+	call.destination = 0x8000;
+	call.bytes = 4;
+	overtaken(&call);
+}
+
 static void test_destroyed_stream_works_on(void **state)
 {
 	struct call call = world_call(FUNCTION_cuMemFree_v2, NULL);
@@ -841,6 +875,7 @@ int main(void)
 		TEST(legacy_event_covers_joined_streams),
 		TEST(joins_reported_once),
 		TEST(synchronous_copies),
+		TEST(numbers_of_two_threads),
 		TEST(destroyed_stream_works_on),
 		TEST(contexts),
 		TEST(synchronize_of_a_given_context),

@@ -20,6 +20,7 @@ enum function_number {
 	FUNCTION_cuMemcpyDtoH_v2,
 	FUNCTION_cuMemcpyHtoDAsync_v2,
 	FUNCTION_cuMemcpyHtoD_v2,
+	FUNCTION_cuMemsetD8_v2,
 	FUNCTION_cuModuleLoadData,
 	FUNCTION_cuModuleUnload,
 	FUNCTION_cuStreamCreate,
