@@ -24,10 +24,14 @@ static struct legacy_context *all;
 static void legacy_tell_ends(void)
 {
 	struct legacy_context *context = __atomic_load_n(&all, __ATOMIC_ACQUIRE);
+	struct trace_order_end end;
 
-	for (; context; context = context->next)
-		if (__atomic_load_n(&context->id, __ATOMIC_ACQUIRE))
-			legacy_tell_end(context, context->number);
+	for (; context; context = context->next) {
+		if (!__atomic_load_n(&context->id, __ATOMIC_ACQUIRE))
+			continue;
+		end = legacy_number_end(context);
+		legacy_tell_end(&end);
+	}
 }
 
 void legacy_start(bool (*denied)(const struct call *call), struct record_rewrite *counts)
@@ -206,7 +210,7 @@ void legacy_drop(bool (*lives)(uint64_t id))
 {
 	struct legacy_pass pass = {.tells = emit_traces_full()};
 	struct legacy_context *context;
-	uint32_t number;
+	struct trace_order_end end;
 	uint64_t id;
 
 	if (!legacy_active() || !lock_take(&made_lock))
@@ -217,12 +221,13 @@ void legacy_drop(bool (*lives)(uint64_t id))
 		id = __atomic_load_n(&context->id, __ATOMIC_ACQUIRE);
 		if (!id || lives(id) || !legacy_lock(context))
 			continue;
-		number = context->number;
 		pass.turns = pass.barriers = 0;
 		pass.context = context;
 		/* The driver may refuse to end it. */
 		if (legacy_is_substitute(context) && is_there(context))
 			legacy_to_native(context, &pass);
+		/* Before its entry is free for another context (take()). */
+		end = legacy_number_end(context);
 		__atomic_store_n(&context->id, 0, __ATOMIC_RELEASE);
 		/* What is on its way in there finds no turn of ours. */
 		context->turn += context->turn & 1;
@@ -230,7 +235,7 @@ void legacy_drop(bool (*lives)(uint64_t id))
 		legacy_show_turn(context);
 		legacy_unlock(context);
 		legacy_tell(&pass);
-		legacy_tell_end(context, number);
+		legacy_tell_end(&end);
 	}
 }
 

@@ -133,6 +133,8 @@ uint64_t legacy_sequence(struct legacy_context *context, const struct legacy_pas
 void legacy_meet(const struct call *call, struct legacy_pass *pass);
 void legacy_number(const struct call *call, struct legacy_pass *pass);
 void legacy_tell(const struct legacy_pass *pass);
-void legacy_tell_end(struct legacy_context *context, uint32_t number);
+/* The context's last record: numbered before its entry can be another's, told behind all others. */
+struct trace_order_end legacy_number_end(struct legacy_context *context);
+void legacy_tell_end(const struct trace_order_end *end);
 
 #endif

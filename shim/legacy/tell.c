@@ -12,10 +12,10 @@ uint64_t legacy_sequence(struct legacy_context *context, const struct legacy_pas
 	return pass->tells ? __atomic_add_fetch(&context->sequence, 1, __ATOMIC_RELAXED) : 0;
 }
 
-void legacy_meet(const struct call *call, struct legacy_pass *pass)
+/* Under the lock: the stream's record has its number before any other thread's operation there, which would otherwise seem another stream's. */
+static void introduce(const struct call *call, struct legacy_pass *pass, uint32_t *told)
 {
-	if (!pass->tells ||
-	    __atomic_exchange_n(state_legacy_told(call->stream), 1, __ATOMIC_RELAXED))
+	if (__atomic_load_n(told, __ATOMIC_RELAXED) || legacy_is_dead(pass->context, call))
 		return;
 	pass->is_first = true;
 	pass->newcomer = (struct trace_order_stream){
@@ -24,6 +24,18 @@ void legacy_meet(const struct call *call, struct legacy_pass *pass)
 		.stream = state_stream_number(call->stream),
 		.kind = call->stream_kind,
 	};
+	/* Pairs with the acquire load in legacy_meet(). */
+	__atomic_store_n(told, 1, __ATOMIC_RELEASE);
+}
+
+void legacy_meet(const struct call *call, struct legacy_pass *pass)
+{
+	uint32_t *told = state_legacy_told(call->stream);
+
+	if (!pass->tells || __atomic_load_n(told, __ATOMIC_ACQUIRE) || !legacy_lock(pass->context))
+		return;
+	introduce(call, pass, told);
+	legacy_unlock(pass->context);
 }
 
 void legacy_number(const struct call *call, struct legacy_pass *pass)
@@ -91,12 +103,17 @@ void legacy_tell(const struct legacy_pass *pass)
 	emit_trace(TRACE_ORDER_RETURN, &returned);
 }
 
-void legacy_tell_end(struct legacy_context *context, uint32_t number)
+struct trace_order_end legacy_number_end(struct legacy_context *context)
 {
-	struct trace_order_end end = {.context = number};
+	struct trace_order_end end = {.context = context->number};
 
-	if (!emit_traces_full() || !context->sequence)
-		return;
-	end.sequence = __atomic_add_fetch(&context->sequence, 1, __ATOMIC_RELAXED);
-	emit_trace(TRACE_ORDER_END, &end);
+	if (emit_traces_full() && context->sequence)
+		end.sequence = __atomic_add_fetch(&context->sequence, 1, __ATOMIC_RELAXED);
+	return end;
+}
+
+void legacy_tell_end(const struct trace_order_end *end)
+{
+	if (end->sequence)
+		emit_trace(TRACE_ORDER_END, end);
 }

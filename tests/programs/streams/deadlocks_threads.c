@@ -117,6 +117,53 @@ static void threads_mix(void)
 	rounds_of_threads(1, 2500000);
 }
 
+#define SHARERS 4
+#define SHARED  1500 /* streams */
+
+static CUstream shared;
+static pthread_barrier_t gathered;
+
+/* Of a stream that is new the first operations are several threads'. */
+static void *share_new_streams(void *data)
+{
+	unsigned int index = (unsigned int)(uintptr_t)data;
+	uint64_t expected;
+
+	OK(cuCtxSetCurrent(deadlocks_context));
+	expected = get(index);
+	for (uint32_t round = 0; round < SHARED; round++) {
+		CUstream stream;
+
+		pthread_barrier_wait(&gathered);
+		if (index == 1)
+			shared = make_stream(CU_STREAM_DEFAULT);
+		pthread_barrier_wait(&gathered);
+		stream = shared;
+		work(stream, index, round);
+		work(NULL, index, round);
+		expected = folded(folded(expected, round), round);
+		pthread_barrier_wait(&gathered);
+		if (index == 1)
+			OK(cuStreamDestroy(stream));
+	}
+	OK(cuCtxSynchronize());
+	EXPECT(get(index) == expected);
+	return NULL;
+}
+
+static void threads_share_new_streams(void)
+{
+	pthread_t thread[SHARERS];
+
+	(void)mixed();
+	pthread_barrier_init(&gathered, NULL, SHARERS);
+	for (uintptr_t i = 0; i < SHARERS; i++)
+		start(&thread[i], share_new_streams, (void *)(i + 1));
+	for (int i = 0; i < SHARERS; i++)
+		pthread_join(thread[i], NULL);
+	pthread_barrier_destroy(&gathered);
+}
+
 static void *work_and_exit(void *data)
 {
 	unsigned int index = (unsigned int)(uintptr_t)data;
@@ -231,6 +278,7 @@ static void launches(void)
 
 const struct named_case thread_programs[] = {
 	{"threads-mix-everything", threads_mix},
+	{"threads-share-new-streams", threads_share_new_streams},
 	{"threads-exit", threads_exit},
 	{"process-exits", process_exits},
 	{"signal-handlers-launch", signals},

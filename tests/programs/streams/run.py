@@ -123,7 +123,7 @@ DEADLOCKS = (
     "deep-queues-opened-by-their-own-thread first-launch-on-legacy first-launch-on-blocking first-launch-on-loose "
     "mutex-held-while-submitting mutex-held-while-synchronizing persistent-kernel persistent-kernel-on-blocking legacy-polled stuck-on-legacy "
     "stuck-on-legacy-many-streams stuck-on-stream stuck-on-event stuck-on-context stuck-in-copy snapshot-behind-legacy snapshot-behind-blocking "
-    "threads-mix-everything threads-exit process-exits signal-handlers-launch").split()
+    "threads-mix-everything threads-share-new-streams threads-exit process-exits signal-handlers-launch").split()
 
 
 class Broken(Exception):
