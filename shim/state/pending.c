@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "catalogue/catalogue.h"
+#include "config.h"
 #include "driver/driver.h"
 #include "emit/emit.h"
 #include "state/internal.h"
@@ -254,10 +255,24 @@ enum state_glance pending_at_a_glance(void)
 	return __atomic_load_n(&outs_begun, __ATOMIC_SEQ_CST) == done ? STATE_IDLE : STATE_UNCLEAR;
 }
 
+/* What the driver is asked with; NULL: it cannot be, or would not know. */
+static CUstream name_of(const struct call *call, const struct state_stream *stream)
+{
+	/* The legacy stream's work may be elsewhere (legacy/legacy.h), of which its own answer says nothing. */
+	if (call->context && stream == call->context->legacy)
+		return config.mode == CONFIG_FIX && config.fix & CONFIG_FIX_STREAMS
+			       ? NULL
+			       : CU_STREAM_LEGACY;
+	if (STATE_LOAD(&stream->owner) && STATE_LOAD(&stream->owner) == state_thread.serial &&
+	    stream_context(stream) == call->context)
+		return CU_STREAM_PER_THREAD;
+	return (CUstream)(uintptr_t)STATE_LOAD(&stream->handle);
+}
+
 /*
  * Asks the driver whether each candidate is still at work; those that are not are known complete
  * from now on. Skipped: what cannot be named here (streams of other contexts' defaults and other
- * threads), what captures, and everything where the legacy stream is drawn into a capture.
+ * threads, the legacy one while it is rewritten), what captures, and everything where the legacy stream is drawn into a capture.
  */
 static void attribute(struct call *call)
 {
@@ -282,13 +297,7 @@ static void attribute(struct call *call)
 		for (i = 0; i < call->pending_count; i++) {
 			pending = &call->pending[i];
 			stream = pending->stream;
-			handle = (CUstream)(uintptr_t)STATE_LOAD(&stream->handle);
-			if (call->context && stream == call->context->legacy)
-				handle = CU_STREAM_LEGACY;
-			else if (STATE_LOAD(&stream->owner) &&
-				 STATE_LOAD(&stream->owner) == state_thread.serial &&
-				 stream_context(stream) == call->context)
-				handle = CU_STREAM_PER_THREAD;
+			handle = name_of(call, stream);
 			if (handle && !STATE_LOAD(&stream->capture) &&
 			    driver.cuStreamIsCapturing(handle, &status) == CUDA_SUCCESS &&
 			    status == CU_STREAM_CAPTURE_STATUS_NONE) {

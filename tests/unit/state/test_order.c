@@ -813,6 +813,27 @@ static void test_attribute(void **state)
 	assert_int_equal(pending(), 0);
 }
 
+/* Where it is rewritten, its work may be on the substitute, and the driver knows of none. */
+static void test_attribute_leaves_a_rewritten_stream_alone(void **state)
+{
+	struct call call = world_call(FUNCTION_cuMemFree_v2, NULL);
+
+	config.attribute = true;
+	config.mode = CONFIG_FIX;
+	config.fix = CONFIG_FIX_STREAMS;
+	launch_everywhere();
+	world_query_result = CUDA_SUCCESS;
+	state_before(&call);
+	assert_int_equal(world_queries, 3);
+	/* The others are known done, and prove nothing of it. */
+	assert_int_equal(call.pending_count, 1);
+	assert_int_equal(stream_kind(call.pending[0].stream), STREAM_LEGACY);
+	config.attribute = false;
+	config.mode = CONFIG_OBSERVE;
+	config.fix = 0;
+	assert_int_equal(pending(), ON_LEGACY);
+}
+
 static void test_attribute_leaves_captures_alone(void **state)
 {
 	struct call call = world_call(FUNCTION_cuMemFree_v2, NULL);
@@ -888,6 +909,7 @@ int main(void)
 		TEST(candidates),
 		TEST(attribute_off_asks_nothing),
 		TEST(attribute),
+		TEST(attribute_leaves_a_rewritten_stream_alone),
 		TEST(attribute_leaves_captures_alone),
 		TEST(attribute_never_asks_about_destroyed_streams),
 	};
