@@ -243,7 +243,13 @@ void emit_driver(const char *path, int version)
 		__atomic_store_n(&header->driver_version, version, __ATOMIC_RELAXED);
 }
 
-/* Adds up in place; the record is live. */
+/* Adds up in place; the record is live. A join on the device has no time and no bytes, and each locked instruction costs a launch 5 to 20 ns. */
+static void add_to(uint64_t *live, uint64_t value)
+{
+	if (value)
+		__atomic_fetch_add(live, value, __ATOMIC_RELAXED);
+}
+
 static void raise_to(uint64_t *live, uint64_t value)
 {
 	uint64_t seen = __atomic_load_n(live, __ATOMIC_RELAXED);
@@ -265,10 +271,10 @@ void emit_wait(const struct emit_finding *finding)
 	wait = intern_wait(finding, &wait_id);
 	if (!wait)
 		return;
-	__atomic_fetch_add(&wait->count, 1, __ATOMIC_RELAXED);
-	__atomic_fetch_add(&wait->blocked_ns, finding->blocked_ns, __ATOMIC_RELAXED);
-	__atomic_fetch_add(&wait->call_ns, finding->call_ns, __ATOMIC_RELAXED);
-	__atomic_fetch_add(&wait->bytes, finding->bytes, __ATOMIC_RELAXED);
+	add_to(&wait->count, 1);
+	add_to(&wait->blocked_ns, finding->blocked_ns);
+	add_to(&wait->call_ns, finding->call_ns);
+	add_to(&wait->bytes, finding->bytes);
 	raise_to(&wait->blocked_max, finding->blocked_ns);
 	raise_to(&wait->last_ns, finding->returned_ns);
 	for (i = 0; i < finding->candidate_count; i++) {
@@ -278,8 +284,8 @@ void emit_wait(const struct emit_finding *finding)
 			continue;
 		if (count < EMIT_CANDIDATES_MAX)
 			known[count++] = candidate;
-		__atomic_fetch_add(&waited_for->count, 1, __ATOMIC_RELAXED);
-		__atomic_fetch_add(&waited_for->blocked_ns, finding->blocked_ns, __ATOMIC_RELAXED);
+		add_to(&waited_for->count, 1);
+		add_to(&waited_for->blocked_ns, finding->blocked_ns);
 	}
 	if (__builtin_expect(trace_wants_waits(), 0))
 		trace_wait(finding, wait_id, known, count);
