@@ -63,14 +63,18 @@ bool barrier_join(struct legacy_context *context, struct legacy_pass *pass)
 }
 
 /* Whoever captures has nothing to do with it: in the relaxed mode the driver does not ask. */
-static void wait_on_host(const struct legacy_context *context)
+static bool wait_on_host(const struct legacy_context *context)
 {
 	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+	CUresult result;
 
 	(void)driver.cuThreadExchangeStreamCaptureMode(&mode);
-	(void)driver.cuStreamSynchronize(context->substitute);
+	result = driver.cuStreamSynchronize(context->substitute);
 	(void)driver.cuThreadExchangeStreamCaptureMode(&mode);
+	if (result != CUDA_SUCCESS)
+		return false;
 	emit_note(NOTE_REWRITE, "legacy: a barrier could not be placed, the host waited");
+	return true;
 }
 
 /* The record is made once for all streams that come behind the same operation. */
@@ -111,12 +115,13 @@ bool barrier_begin_post(struct legacy_context *context, struct legacy_pass *pass
 	return true;
 }
 
-void barrier_end_post(const struct legacy_context *context, const struct legacy_pass *pass,
+bool barrier_end_post(const struct legacy_context *context, const struct legacy_pass *pass,
 		      CUstream handle)
 {
-	if (!wait(handle, pass->late))
-		wait_on_host(context);
+	bool is_placed = wait(handle, pass->late) || wait_on_host(context);
+
 	(void)driver.cuEventDestroy_v2(pass->late);
+	return is_placed;
 }
 
 bool barrier_back(struct legacy_context *context, struct legacy_pass *pass)
@@ -129,9 +134,11 @@ bool barrier_back(struct legacy_context *context, struct legacy_pass *pass)
 	return true;
 }
 
-void barrier_host(struct legacy_context *context, struct legacy_pass *pass,
+bool barrier_host(struct legacy_context *context, struct legacy_pass *pass,
 		  const struct state_stream *stream)
 {
-	wait_on_host(context);
+	if (!wait_on_host(context))
+		return false;
 	(void)note(context, pass, TRACE_ORDER_HOST, context->legacy, stream, 0);
+	return true;
 }

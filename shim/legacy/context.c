@@ -225,7 +225,7 @@ void legacy_drop(bool (*lives)(uint64_t id))
 		pass.context = context;
 		/* The driver may refuse to end it. */
 		if (legacy_is_substitute(context) && is_there(context))
-			legacy_to_native(context, &pass);
+			(void)legacy_to_native(context, &pass);
 		/* Before its entry is free for another context (take()). */
 		end = legacy_number_end(context);
 		__atomic_store_n(&context->id, 0, __ATOMIC_RELEASE);
@@ -254,7 +254,7 @@ void legacy_retreat(void)
 		pass.context = context;
 		if (__atomic_load_n(&context->id, __ATOMIC_ACQUIRE) &&
 		    legacy_is_substitute(context) && is_there(context))
-			legacy_to_native(context, &pass);
+			(void)legacy_to_native(context, &pass);
 		legacy_unlock(context);
 		legacy_tell(&pass);
 	}

@@ -91,8 +91,11 @@ static inline bool legacy_is_dead(const struct legacy_context *context, const st
 
 /* turn.c: a blocking stream captures: the driver refuses whatever touches the legacy stream, and a barrier there would end the capture. */
 bool legacy_is_refused(void);
-/* turn.c, under the lock: the legacy stream itself comes behind the substitute, and has its turn. */
-void legacy_to_native(struct legacy_context *context, struct legacy_pass *pass);
+/*
+ * turn.c, under the lock: the legacy stream itself comes behind the substitute, and has its turn. False: the turn stays, since this thread may neither place a
+ * barrier nor wait (it runs a host function, or the context is broken); then the driver takes nothing else from it either.
+ */
+bool legacy_to_native(struct legacy_context *context, struct legacy_pass *pass);
 
 /* context.c, under the lock: the turn has changed. */
 void legacy_show_turn(const struct legacy_context *context);
@@ -118,11 +121,11 @@ bool barrier_post(struct legacy_context *context, struct legacy_pass *pass,
 		  const struct state_stream *stream, CUstream handle);
 bool barrier_begin_post(struct legacy_context *context, struct legacy_pass *pass,
 			const struct state_stream *stream);
-void barrier_end_post(const struct legacy_context *context, const struct legacy_pass *pass,
+bool barrier_end_post(const struct legacy_context *context, const struct legacy_pass *pass,
 		      CUstream handle);
 bool barrier_back(struct legacy_context *context, struct legacy_pass *pass);
-/* Where an event cannot be had: the host waits for the substitute before anything comes to `stream`. With a note. */
-void barrier_host(struct legacy_context *context, struct legacy_pass *pass,
+/* Where an event cannot be had: the host waits for the substitute before anything comes to `stream`. With a note. False: it may not wait. */
+bool barrier_host(struct legacy_context *context, struct legacy_pass *pass,
 		  const struct state_stream *stream);
 
 /*

@@ -41,6 +41,8 @@ enum legacy_class {
 
 /* Barriers of one call, for the trace. */
 #define LEGACY_BARRIERS 4
+/* Turns of one call: there, back, and there again where that could not be. */
+#define LEGACY_TURNS 3
 
 /* One call on its way; on the caller's stack. */
 struct legacy_pass {
@@ -59,7 +61,7 @@ struct legacy_pass {
 	uint8_t turns, barriers;            /* how many of these there are */
 	bool is_first;                      /* operation of its stream: `newcomer` tells */
 	struct trace_order_stream newcomer; /* the first that is not cleared */
-	struct trace_order_turn turn[2];
+	struct trace_order_turn turn[LEGACY_TURNS];
 	struct trace_order_barrier barrier[LEGACY_BARRIERS];
 	struct trace_order_submit submit; /* sequence 0: none */
 };

@@ -53,7 +53,7 @@ static bool look_at(struct legacy_context *context, const struct call *call,
 	if (!waits || ret_look->asked != CUDA_ERROR_NOT_READY || mark(ret_look))
 		return true;
 native:
-	legacy_to_native(context, pass);
+	(void)legacy_to_native(context, pass);
 	return false;
 }
 

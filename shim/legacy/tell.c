@@ -83,7 +83,7 @@ void legacy_tell(const struct legacy_pass *pass)
 		return;
 	if (pass->is_first)
 		emit_trace(TRACE_ORDER_STREAM, &pass->newcomer);
-	for (i = 0; i < pass->turns && i < 2; i++)
+	for (i = 0; i < pass->turns; i++)
 		emit_trace(TRACE_ORDER_TURN, &pass->turn[i]);
 	for (i = 0; i < pass->barriers; i++)
 		emit_trace(TRACE_ORDER_BARRIER, &pass->barrier[i]);

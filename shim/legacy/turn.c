@@ -90,7 +90,9 @@ static CUstream handle_of(const struct call *call)
 
 static void turned(struct legacy_context *context, struct legacy_pass *pass, uint32_t place)
 {
-	pass->turn[pass->turns++ & 1] = (struct trace_order_turn){
+	if (pass->turns == LEGACY_TURNS)
+		return;
+	pass->turn[pass->turns++] = (struct trace_order_turn){
 		.context = context->number,
 		.sequence = legacy_sequence(context, pass),
 		.place = place,
@@ -138,11 +140,13 @@ static void stay_native(struct legacy_context *context)
 /*
  * The driver refuses to let the legacy stream wait: then the host waits, which is as good.
  */
-void legacy_to_native(struct legacy_context *context, struct legacy_pass *pass)
+bool legacy_to_native(struct legacy_context *context, struct legacy_pass *pass)
 {
 	turned(context, pass, TRACE_ORDER_NATIVE);
-	if (!back(context, pass))
-		barrier_host(context, pass, context->legacy);
+	if (!back(context, pass) && !barrier_host(context, pass, context->legacy)) {
+		turned(context, pass, TRACE_ORDER_SUBSTITUTE);
+		return false;
+	}
 	if (is_ahead(context) && context->patience < PATIENCE_MAX)
 		context->patience = context->patience ? 2 * context->patience : config.legacy_after;
 	context->row = 0;
@@ -151,6 +155,7 @@ void legacy_to_native(struct legacy_context *context, struct legacy_pass *pass)
 	__atomic_store_n(&context->turn, context->turn + 1, __ATOMIC_SEQ_CST);
 	stay_native(context);
 	legacy_show_turn(context);
+	return true;
 }
 
 /* True: the turn is SUBSTITUTE now. */
@@ -290,7 +295,7 @@ static void legacy_in_substitute(struct legacy_context *context, struct legacy_p
 	pass->reason = why ? why : TRACE_ORDER_DOUBT;
 	if (legacy_is_refused())
 		return;
-	legacy_to_native(context, pass);
+	(void)legacy_to_native(context, pass);
 	count_in(context, pass);
 }
 
@@ -310,7 +315,7 @@ static void blocking_in_substitute(struct legacy_context *context, const struct 
 		is_late = is_refused_in(context);
 	if (is_late ? !barrier_begin_post(context, pass, call->stream)
 		    : call->stream_kind == STREAM_UNKNOWN) {
-		legacy_to_native(context, pass);
+		(void)legacy_to_native(context, pass);
 		count_in(context, pass);
 		return;
 	}
@@ -327,7 +332,7 @@ static void blocking_in_substitute(struct legacy_context *context, const struct 
 		*epoch = context->epoch;
 		context->credit -= CREDIT_BARRIER;
 	} else {
-		barrier_host(context, pass, call->stream);
+		(void)barrier_host(context, pass, call->stream);
 	}
 	context->dirty = true;
 	if (quick)
@@ -417,8 +422,7 @@ static void post_late(struct legacy_context *context, const struct call *call,
 {
 	uint64_t *epoch = state_legacy_epoch(call->stream);
 
-	barrier_end_post(context, pass, handle_of(call));
-	if (!legacy_lock(context))
+	if (!barrier_end_post(context, pass, handle_of(call)) || !legacy_lock(context))
 		return;
 	if (!legacy_is_dead(context, call) && *epoch < pass->posts)
 		*epoch = pass->posts;
@@ -474,7 +478,7 @@ static struct legacy_context *enter_peer(uint64_t context, const struct legacy_p
 	if (legacy_lock(peer)) {
 		other.context = peer;
 		if (legacy_is_substitute(peer) && !legacy_is_refused())
-			legacy_to_native(peer, &other);
+			(void)legacy_to_native(peer, &other);
 		count_in(peer, &other);
 		legacy_unlock(peer);
 		legacy_tell(&other);
