@@ -105,6 +105,11 @@ static inline uint64_t operand_sync_memops(CUpointer_attribute attribute, const 
 
 /* Launches whose stream lies in a structure. */
 #define OPERAND_LAUNCH_STREAM(config) ((config) ? (config)->hStream : (CUstream)0)
+/* No threads, and no attribute that might do anything without them. */
+#define OPERAND_LAUNCH_IS_EMPTY(config)                                                            \
+	(!(config) || (!(config)->numAttrs &&                                                      \
+		       !((config)->gridDimX && (config)->gridDimY && (config)->gridDimZ &&         \
+			 (config)->blockDimX && (config)->blockDimY && (config)->blockDimZ)))
 #define OPERAND_MULTI_LAUNCH_STREAM(list, count)                                                   \
 	((list) && (count) > 0 ? (list)[0].hStream : (CUstream)0)
 #define OPERAND_MULTI_LAUNCH_FUNCTION(list, count)                                                 \

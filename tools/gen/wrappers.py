@@ -29,6 +29,9 @@ SHORT_REWRITES = ("host_alloc", "host_free")
 # What these hand out past the rooms the rewrites never hear of: whoever frees it gives it to the driver. And they change nothing that is held.
 HARMLESS_REWRITES = ("device_alloc", "memory_info", "array_create", "array_create_3d", "array_create_mipmapped", "observe_legacy")
 
+# Parameters without which there is no operation: a function of the host, a graph, an event, a block that is freed.
+NOTHING_WITHOUT = ("fn", "callback", "hGraphExec", "hGraph", "hEvent", "dptr")
+
 NAME_SLOTS = 2048
 # What else the library exports: the hooks, and what the public header asks for.
 OWN_EXPORTS = ("dlmopen", "dlopen", "dlsym", "slipstream_allow_begin", "slipstream_allow_end", "slipstream_region_begin",
@@ -232,6 +235,9 @@ def legacy_class(export):
         return None
     if row.submits == "none" and row.kind != "event":
         return None
+    # The driver takes none on the legacy stream, and would on another.
+    if export.name.startswith(("cuMemcpyBatchAsync", "cuMemcpy3DBatchAsync")):
+        return "LEGACY_NATIVE"
     if row.replacement == "redirect" or (row.kind == "copy" and row.asynchronous):
         return "LEGACY_REDIRECT" if redirect(export) else "LEGACY_NATIVE"
     return "LEGACY_NATIVE"
@@ -254,12 +260,27 @@ def legacy_variables(export):
     return ["\tstruct legacy_pass pass_;"] + (["\tCUlaunchConfig config_;"] if is_structure else [])
 
 
+def puts_nothing(export):
+    """Arguments with which a call has no effect on any stream, whether the driver takes it or refuses it; empty: there are none."""
+    row, names = export.row, export.prototype.names()
+    if row.bytes:
+        return "!call.bytes"
+    if "gridDimX" in names and "blockDimX" in names:
+        return "!(f && gridDimX && gridDimY && gridDimZ && blockDimX && blockDimY && blockDimZ)"
+    if row.stream_argument == "OPERAND_LAUNCH_STREAM(config)":
+        return "OPERAND_LAUNCH_IS_EMPTY(config)"
+    return next((f"!{name}" for name in names if name in NOTHING_WITHOUT), "")
+
+
 def legacy_enter(export, indent):
     """Behind state_before() and the `before` hooks: what comes first by legacy order, and where the call goes."""
     name = legacy_class(export)
     if not name:
         return []
-    lines = ["pass_.context = NULL;", "if (legacy_active()) {", f"\tlegacy_enter(&call, &pass_, {name});"]
+    # What puts nothing on a stream comes behind nothing, and nothing behind it.
+    nothing = puts_nothing(export)
+    lines = ["pass_.context = NULL;", f"if (legacy_active() && !({nothing})) {{" if nothing else "if (legacy_active()) {",
+             f"\tlegacy_enter(&call, &pass_, {name});"]
     if name == "LEGACY_REDIRECT":
         # What the driver refuses has no structure, perhaps.
         asked = "pass_.redirected && config" if len(redirect(export)) > 1 else "pass_.redirected"

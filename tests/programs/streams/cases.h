@@ -59,6 +59,6 @@ struct named_case {
 	void (*run)(void);
 };
 extern const struct named_case barrier_cases[], call_cases[], capture_cases[], life_cases[],
-	memory_cases[];
+	memory_cases[], refused_cases[];
 
 #endif
