@@ -20,6 +20,7 @@
 #include "emit/file.h"
 #include "fake/records.h"
 #include "fake/world.h"
+#include "rounds.h"
 #include "state/internal.h"
 #include "state/launch.h"
 #include "state/state.h"
@@ -569,7 +570,10 @@ static void launch_other_rows(void)
 	}
 }
 
-/* Interrupted before each of its instructions: it is this launch or none, and the row's end is its end. */
+/*
+ * Interrupted before each of its instructions (under the thread sanitizer, whose own are most of them, before some): it is this launch or none,
+ * and the row's end is its end.
+ */
 static void interrupt_everywhere(void (*what)(void), bool is_end)
 {
 	struct state_stream *stream = stream_find((uintptr_t)N);
@@ -580,7 +584,7 @@ static void interrupt_everywhere(void (*what)(void), bool is_end)
 
 	interruption = what;
 	assert_int_equal(sigaction(SIGTRAP, &action, &old), 0);
-	for (step = 0;; step++) {
+	for (step = 0;; step += ROUNDS_SHARE) {
 		launch_clear();
 		remember(N, 1000);
 		steps = step;

@@ -21,6 +21,7 @@
 #include "emit/file.h"
 #include "fake/records.h"
 #include "fake/world.h"
+#include "rounds.h"
 #include "state/internal.h"
 #include "state/state.h"
 #include "sync/calibration.h"
@@ -734,7 +735,7 @@ static double time_call(unsigned int function, CUstream stream, unsigned int cou
 
 static void test_cost_of_a_launch(void **state)
 {
-	unsigned int count = 5000000;
+	unsigned int count = ROUNDS(5000000);
 
 	time_call(FUNCTION_cuLaunchKernel, A, 1000);
 	print_message("state_before + sync_after + state_after of a launch: non-blocking %.1f ns, "
