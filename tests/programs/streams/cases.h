@@ -54,11 +54,27 @@ void gates_are_gone(void);
 /* Work on the blocking stream (word 1) and on the legacy one: from here on, the rewrite stands for the latter. Nothing is dirty. */
 void mix(CUstream blocking);
 
+/* Another context than the primary one, with what the others use of it. */
+struct one_context {
+	CUcontext context;
+	CUstream stream;
+	CUdeviceptr word;
+	CUmodule module;
+	CUfunction hash, gate;
+};
+/* Made and current; in it: a blocking stream of this letter, mixed. fill_context(): the same of one that is made and current. */
+struct one_context make_context(CUdevice device, char letter);
+struct one_context fill_context(CUcontext made, char letter);
+void enter_context(const struct one_context *one);
+
+/* The driver's own function, past every look-up that is watched. */
+void *driver_function(const char *wanted);
+
 struct named_case {
 	const char *name;
 	void (*run)(void);
 };
 extern const struct named_case barrier_cases[], call_cases[], capture_cases[], life_cases[],
-	memory_cases[], refused_cases[];
+	memory_cases[], refused_cases[], entry_cases[];
 
 #endif

@@ -178,6 +178,26 @@ static void in_order_behind_gates(void)
 	say_words();
 }
 
+/* Rounds of legacy work alone, which a substitute is good for, and of work that goes to and fro. No launches: natively these take the short way. */
+static void to_and_fro(void)
+{
+	CUstream a = new_stream('a', CU_STREAM_DEFAULT);
+
+	mix(a);
+	begin();
+	for (int round = 0; round < 12; round++) {
+		for (int i = 0; i < 40; i++)
+			OK(cuMemsetD8Async(word + 512, 1, 8, NULL));
+		for (int i = 0; i < 12; i++) {
+			OK(cuMemsetD8Async(word + 512, 2, 8, a));
+			OK(cuMemsetD8Async(word + 512, 3, 8, NULL));
+		}
+		OK(cuCtxSynchronize());
+	}
+	end();
+	say_words();
+}
+
 /* Programs that use one side only: what the driver is given is what they make. */
 static void only_legacy(void)
 {
@@ -232,6 +252,7 @@ const struct named_case barrier_cases[] = {
 	{"destroyed-clean-stream-no-barrier", destroyed_clean_stream},
 	{"new-stream-waits-for-pending", new_stream_behind_pending},
 	{"gates-open-in-the-wrong-order", in_order_behind_gates},
+	{"legacy-work-alone-and-to-and-fro", to_and_fro},
 	{"only-legacy-nothing-added", only_legacy},
 	{"only-blocking-nothing-added", only_blocking},
 	{NULL, NULL},

@@ -18,15 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-struct one_context {
-	CUcontext context;
-	CUstream stream;
-	CUdeviceptr word;
-	CUmodule module;
-	CUfunction hash, gate;
-};
-
-static void enter(const struct one_context *one)
+void enter_context(const struct one_context *one)
 {
 	OK(cuCtxSetCurrent(one->context));
 	word = one->word;
@@ -34,12 +26,10 @@ static void enter(const struct one_context *one)
 	gate_kernel = one->gate;
 }
 
-/* In it: a blocking stream of this letter. */
-static struct one_context make_context(CUdevice device, char letter)
+struct one_context fill_context(CUcontext made, char letter)
 {
-	struct one_context one;
+	struct one_context one = {.context = made};
 
-	OK(cuCtxCreate(&one.context, NULL, 0, device));
 	prepare_context();
 	one.word = word;
 	one.module = module;
@@ -50,6 +40,14 @@ static struct one_context make_context(CUdevice device, char letter)
 	return one;
 }
 
+struct one_context make_context(CUdevice device, char letter)
+{
+	CUcontext made;
+
+	OK(cuCtxCreate(&made, NULL, 0, device));
+	return fill_context(made, letter);
+}
+
 /* Each has its own substitute, and neither waits for the other. */
 static void two_contexts(void)
 {
@@ -58,14 +56,14 @@ static void two_contexts(void)
 	begin();
 	step(two.stream, 1);
 	step(NULL, 0);
-	enter(&one);
+	enter_context(&one);
 	step(one.stream, 1);
 	step(NULL, 0);
 	end();
 	close_gate(NULL, 1);
 	step(NULL, 0);
 	step(one.stream, 1);
-	enter(&two);
+	enter_context(&two);
 	step(NULL, 0);
 	step(two.stream, 1);
 	OK(cuStreamSynchronize(NULL));
@@ -74,7 +72,7 @@ static void two_contexts(void)
 	OK(cuMemsetD8Async(one.word + 256, 1, 8, one.stream));
 	SAY(cuStreamQuery(one.stream));
 	say_words();
-	enter(&one);
+	enter_context(&one);
 	open_gate(1);
 	say_words();
 }
@@ -85,19 +83,19 @@ static void peer_copies(void)
 	struct one_context one = make_context(0, 'a'), two = make_context(1, 'b');
 
 	for (int i = 0; i < 6; i++) {
-		enter(&one);
+		enter_context(&one);
 		if (i < 3)
 			close_gate(NULL, 1);
 		step(NULL, 0);
 		step(one.stream, 1);
-		enter(&two);
+		enter_context(&two);
 		step(NULL, 0);
 		step(two.stream, 1);
 		step(NULL, 0);
 		/* A stream of one context is not ordered with those of the other. */
 		if (i % 3)
 			OK(cuCtxSynchronize());
-		enter(&one);
+		enter_context(&one);
 		if (i < 3)
 			open_gate(1);
 		if (i % 3 == 0)
@@ -112,12 +110,12 @@ static void peer_copies(void)
 		step(NULL, 0);
 		/* What a copy on this side's streams is to the other side, only a wait tells for sure. */
 		OK(cuCtxSynchronize());
-		enter(&two);
+		enter_context(&two);
 		step(NULL, 0);
 		step(two.stream, 1);
 	}
 	say_words();
-	enter(&one);
+	enter_context(&one);
 	say_words();
 }
 
@@ -172,8 +170,7 @@ static void primary_reset(void)
 
 /* ---- what nobody saw ---- */
 
-/* The driver's own function, past every look-up that is watched. */
-static void *driver_function(const char *wanted)
+void *driver_function(const char *wanted)
 {
 	void *handle = dlopen("libcuda.so.1", RTLD_NOW);
 	const ElfW(Sym) *symbol = NULL;
@@ -439,7 +436,7 @@ static void peer_copy_on_stream(void)
 	CUstream other;
 	void *host;
 
-	enter(&one);
+	enter_context(&one);
 	other = new_stream('c', CU_STREAM_DEFAULT);
 	OK(cuMemHostAlloc(&host, 4096, CU_MEMHOSTALLOC_DEVICEMAP));
 	OK(cuMemHostGetDevicePointer(&address, host, 0));
@@ -449,11 +446,11 @@ static void peer_copy_on_stream(void)
 	step(one.stream, 1);
 	step(NULL, 0);
 	OK(cuStreamWaitValue32(one.stream, address, 1, 0));
-	enter(&two);
+	enter_context(&two);
 	OK(cuMemcpyPeerAsync(two.word + 2048, two.context, one.word + 2048, one.context, 64,
 			     two.stream));
 	SAY(cuStreamSynchronize(two.stream));
-	enter(&one);
+	enter_context(&one);
 	OK(cuStreamWriteValue32(other, address, 1, 0));
 	SAY(cuStreamSynchronize(other));
 	step(one.stream, 1);

@@ -108,10 +108,10 @@ static CUresult put_nothing(unsigned int way, CUstream stream)
 }
 
 /* A blocking stream stands still until the host has seen the end of another one: nothing on the legacy stream puts that behind the first. */
-static void nothing_on_legacy(void)
+static void nothing_held(unsigned int way, unsigned int ways)
 {
 	start();
-	for (unsigned int way = 0; way < WAYS; way++) {
+	for (; way < ways; way++) {
 		step(NULL, 0);
 		close_gate(a, 1);
 		SAY(put_nothing(way, way % 2 ? CU_STREAM_LEGACY : NULL));
@@ -124,6 +124,17 @@ static void nothing_on_legacy(void)
 		OK(cuCtxSynchronize());
 	}
 	say_words();
+}
+
+static void nothing_on_legacy(void)
+{
+	nothing_held(0, WAYS_ASYNC);
+}
+
+/* Were the driver to wait in one of these, then the program would hang without us. */
+static void nothing_at_once(void)
+{
+	nothing_held(WAYS_ASYNC, WAYS);
 }
 
 /* The legacy stream stands still until the host has seen the end of a blocking one, which has been given nothing since. */
@@ -189,6 +200,19 @@ static void refused_launch(void)
 	step(a, 1);
 	SAY(launch(hash_kernel, a, 1, 2000));
 	step(a, 1);
+	end();
+	say_words();
+}
+
+/* Behind a turn to the driver's order and back everything is in order, and no stream waits for what came before. */
+static void turns_order_all(void)
+{
+	start();
+	step(NULL, 0);
+	OK(cuMemcpyDtoH(pageable, word, 8));
+	begin();
+	SAY(launch(hash_kernel, NULL, 1, 2000));
+	step(b, 2);
 	end();
 	say_words();
 }
@@ -275,6 +299,8 @@ static void refused_in_host_function(void)
 
 const struct named_case refused_cases[] = {
 	{"nothing-on-the-legacy-stream-holds-nobody", nothing_on_legacy},
+	{"no-bytes-at-once-hold-nobody", nothing_at_once},
+	{"turns-order-all-streams", turns_order_all},
 	{"nothing-on-a-blocking-stream-waits-for-nobody", nothing_on_a_stream},
 	{"nothing-on-a-threads-own-stream-waits-for-nobody", nothing_on_own},
 	{"nothing-in-between-leaves-order", nothing_in_between},

@@ -164,6 +164,41 @@ static void threads_share_new_streams(void)
 	pthread_barrier_destroy(&gathered);
 }
 
+/* Contexts end, and others begin in their place. */
+static void *make_contexts(void *data)
+{
+	for (uint32_t round = 0; round < 25; round++) {
+		CUcontext own;
+		CUdeviceptr block;
+		CUstream stream;
+		uint32_t value = 0;
+
+		OK(cuCtxCreate(&own, NULL, 0, 0));
+		stream = make_stream(CU_STREAM_DEFAULT);
+		OK(cuMemAlloc(&block, 64));
+		for (uint32_t i = 0; i < 4; i++) {
+			OK(cuMemsetD32Async(block, round + i, 1, stream));
+			OK(cuMemcpyDtoDAsync(block + 8, block, 4, NULL));
+			OK(cuMemcpyDtoDAsync(block + 16, block + 8, 4, stream));
+		}
+		OK(cuMemcpyDtoH(&value, block + 16, 4));
+		EXPECT(value == round + 3);
+		OK(cuCtxDestroy(own));
+	}
+	return NULL;
+}
+
+static void threads_make_contexts(void)
+{
+	pthread_t thread[SHARERS];
+
+	(void)mixed();
+	for (uintptr_t i = 0; i < SHARERS; i++)
+		start(&thread[i], make_contexts, NULL);
+	for (int i = 0; i < SHARERS; i++)
+		pthread_join(thread[i], NULL);
+}
+
 static void *work_and_exit(void *data)
 {
 	unsigned int index = (unsigned int)(uintptr_t)data;
@@ -279,6 +314,7 @@ static void launches(void)
 const struct named_case thread_programs[] = {
 	{"threads-mix-everything", threads_mix},
 	{"threads-share-new-streams", threads_share_new_streams},
+	{"threads-make-contexts", threads_make_contexts},
 	{"threads-exit", threads_exit},
 	{"process-exits", process_exits},
 	{"signal-handlers-launch", signals},

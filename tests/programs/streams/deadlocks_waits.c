@@ -201,6 +201,28 @@ static void snapshot_behind_blocking(void)
 	snapshot(false);
 }
 
+/* Another thread's capture, in the strictest mode, has nothing to do with a wait that had begun before. */
+static void capture_during_wait(void)
+{
+	CUstream a = mixed(), b = make_stream(CU_STREAM_DEFAULT),
+		 n = make_stream(CU_STREAM_NON_BLOCKING);
+	struct waiter waiter = {SYNC_LEGACY, NULL, NULL};
+	CUgraph graph = NULL;
+	pthread_t thread;
+
+	shut(a, 1);
+	work(NULL, 1, 1);
+	work(b, 2, 1);
+	start(&thread, wait_long, &waiter);
+	usleep(100000);
+	OK(cuStreamBeginCapture(n, CU_STREAM_CAPTURE_MODE_GLOBAL));
+	work(n, 3, 1);
+	gates[1] = 1;
+	pthread_join(thread, NULL);
+	SAY(cuStreamEndCapture(n, &graph));
+	printf("graph %d\n", graph != NULL);
+}
+
 const struct named_case wait_programs[] = {
 	{"persistent-kernel", persistent},
 	{"persistent-kernel-on-blocking", persistent_on_blocking},
@@ -213,5 +235,6 @@ const struct named_case wait_programs[] = {
 	{"stuck-in-copy", stuck_in_copy},
 	{"snapshot-behind-legacy", snapshot_behind_legacy},
 	{"snapshot-behind-blocking", snapshot_behind_blocking},
+	{"capture-begins-during-a-wait", capture_during_wait},
 	{NULL, NULL},
 };

@@ -108,7 +108,15 @@ CASES = {
     "refused-end-of-a-context-leaves-order": "record L, wait N, launch N, launch b, launch a",
     "released-context-is-left-alone": "synchronize N",
     "refused-fence-keeps-errno": "launch a, launch N, launch a, launch N",
+    "legacy-work-alone-and-to-and-fro": None,
+    "place-of-an-ended-context-is-new": "launch a, copy-attributes L, record N, wait L, launch L, record L, wait a, launch a",
+    "place-of-a-native-context-is-new": "record L, wait a, launch a, record N, wait L, launch L",
+    "place-of-a-mixed-context-is-new": "memset N, memset N",
+    "two-contexts-change-places": None,
+    "unknown-table-goes-native-in-every-context": None,
     "nothing-on-the-legacy-stream-holds-nobody": None,
+    "no-bytes-at-once-hold-nobody": None,
+    "turns-order-all-streams": "record N, wait L, launch L, launch b",
     "nothing-on-a-blocking-stream-waits-for-nobody": None,
     "nothing-on-a-threads-own-stream-waits-for-nobody": None,
     "nothing-in-between-leaves-order": None,
@@ -118,7 +126,7 @@ CASES = {
 }
 # What nobody can prove: how a stream that was not seen made is ordered, that a wait of the host is one for all streams, that a context told of its end and went on.
 NOT_PROVED = ("refused-calls-leave-order", "unseen-blocking-stream-stays-in-order", "unseen-loose-stream-waits-for-nothing",
-              "doubt-beside-a-capture-leaves-it", "refused-end-of-a-context-leaves-order")
+              "place-of-a-native-context-is-new", "doubt-beside-a-capture-leaves-it", "refused-end-of-a-context-leaves-order")
 # What is known to differ, and is in no test: `--only known` tells whether it still does.
 KNOWN = ("refused-operation-on-legacy-holds-nobody", "refused-operation-on-blocking-waits-for-nobody")
 KNOWN_DEADLOCKS = ("deepest-queues-opened-by-their-own-thread",)
@@ -130,7 +138,8 @@ DEADLOCKS = (
     "deep-queues-opened-by-their-own-thread first-launch-on-legacy first-launch-on-blocking first-launch-on-loose "
     "mutex-held-while-submitting mutex-held-while-synchronizing persistent-kernel persistent-kernel-on-blocking legacy-polled stuck-on-legacy "
     "stuck-on-legacy-many-streams stuck-on-stream stuck-on-event stuck-on-context stuck-in-copy snapshot-behind-legacy snapshot-behind-blocking "
-    "threads-mix-everything threads-share-new-streams threads-exit process-exits signal-handlers-launch").split()
+    "capture-begins-during-a-wait "
+    "threads-mix-everything threads-share-new-streams threads-make-contexts threads-exit process-exits signal-handlers-launch").split()
 
 
 class Broken(Exception):
@@ -298,6 +307,13 @@ def settings(options):
         done = run(options, [options.cases, "one-dirty-stream-one-record-one-wait"], after="16")
         expect(done.sequence() == "launch a, launch N, launch a, launch a, launch N, launch N, launch N", done.sequence())
     yield "waits-until-it-pays", waits_until_it_pays
+
+    def turns_where_it_pays():
+        """It goes back when barriers have cost more than was gained, and each time takes longer to turn again."""
+        done = run(options, [options.cases, "legacy-work-alone-and-to-and-fro"], after="16").sequence()
+        found = [done.count(text) for text in ("record N, wait L", "record L, wait a", "record L, wait N", "memset L")]
+        expect(found == [9, 9, 2, 41], f"joins, posts, turns back, operations on the substitute: {found}")
+    yield "turns-only-where-it-pays", turns_where_it_pays
 
     def launch_blocking():
         command, variables = [options.deadlocks, "launches"], {"CUDA_LAUNCH_BLOCKING": "1"}
