@@ -2,18 +2,23 @@
 /*
  * Runs a plan: contexts, streams, buffers, threads, and the digest at the end. Called by main.c; actions.c makes the calls of each action.
  *
- * Actions one after the other go from thread to thread by a turn; those beside each other run as they will, and the threads meet behind them.
+ * Actions one after the other go from thread to thread by a turn; those beside each other run as they will, and the threads meet in front of them and behind.
  * The digest is of each thread's log (statuses, and what was read at each return), what callbacks saw, and the final bytes.
  */
 #include "run.h"
 
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 
 #include "../simcuda/kernels.h"
 
 CUresult cuCtxCreate_v2(CUcontext *, unsigned int, CUdevice);
+
+#define SPINS    1000
+#define PAUSE_NS 8000 /* the longest pause of a thread */
 
 static int devices;
 static bool kept;
@@ -267,8 +272,38 @@ static void meet(struct world *world, unsigned int turn)
 	pthread_mutex_unlock(&world->turn_lock);
 }
 
+/*
+ * Threads that were woken one after the other would have done half of their work before the last one begins. Each comes here once a segment; who is
+ * last lets all go.
+ */
+static void begin_together(struct world *world, unsigned int *segments)
+{
+	unsigned int wanted = ++*segments * world->plan->program->threads;
+
+	__atomic_add_fetch(&world->together, 1, __ATOMIC_SEQ_CST);
+	for (unsigned int i = 0; __atomic_load_n(&world->together, __ATOMIC_SEQ_CST) < wanted; i++)
+		if (i > SPINS)
+			sched_yield();
+}
+
+/* One time in four, for some microseconds: sleeping would take longer than most calls. */
+static void dawdle(uint64_t *random)
+{
+	struct timespec now;
+	int64_t left;
+
+	if (!*random || next_random(random) % 4)
+		return;
+	left = (int64_t)(next_random(random) % PAUSE_NS);
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	for (int64_t end = now.tv_sec * 1000000000 + now.tv_nsec + left;
+	     now.tv_sec * 1000000000 + now.tv_nsec < end;)
+		clock_gettime(CLOCK_MONOTONIC, &now);
+}
+
 struct thread_start {
 	struct world *world;
+	uint64_t random; /* for pauses; 0: there are none */
 	unsigned int number;
 };
 
@@ -277,7 +312,7 @@ static void *run_thread(void *data)
 	struct thread_start *start = data;
 	struct world *world = start->world;
 	const struct plan *plan = world->plan;
-	unsigned int i = 0, end;
+	unsigned int i = 0, end, segments = 0;
 
 	while (i < plan->count) {
 		unsigned int segment = plan->action[i].segment;
@@ -297,9 +332,13 @@ static void *run_thread(void *data)
 		while (world->turn < i)
 			pthread_cond_wait(&world->turned, &world->turn_lock);
 		pthread_mutex_unlock(&world->turn_lock);
-		for (; i < end; i++)
-			if (plan->action[i].thread == start->number)
-				run_one(world, start->number, &plan->action[i]);
+		begin_together(world, &segments);
+		for (; i < end; i++) {
+			if (plan->action[i].thread != start->number)
+				continue;
+			dawdle(&start->random);
+			run_one(world, start->number, &plan->action[i]);
+		}
 		meet(world, end);
 	}
 	wait_for_turn(world, plan->count);
@@ -310,14 +349,14 @@ static void *run_thread(void *data)
 	return NULL;
 }
 
-static void run_threads(struct world *world)
+static void run_threads(struct world *world, uint64_t pauses)
 {
 	const struct program *program = world->plan->program;
 	struct thread_start start[THREADS];
 	pthread_t thread[THREADS];
 
 	for (unsigned int i = 0; i < program->threads; i++) {
-		start[i] = (struct thread_start){world, i};
+		start[i] = (struct thread_start){world, pauses ? next_random(&pauses) : 0, i};
 		if (i && pthread_create(&thread[i], NULL, run_thread, &start[i]))
 			must(CUDA_ERROR_OUT_OF_MEMORY, "pthread_create");
 	}
@@ -388,7 +427,7 @@ void execute_start(bool keep)
 		must(CUDA_ERROR_OUT_OF_MEMORY, "mmap");
 }
 
-uint64_t plan_run(const struct plan *plan, FILE *to)
+uint64_t plan_run(const struct plan *plan, uint64_t pauses, FILE *to)
 {
 	static struct world world;
 	uint64_t digest;
@@ -399,7 +438,7 @@ uint64_t plan_run(const struct plan *plan, FILE *to)
 		world.log[i] = (struct log){.digest = 14695981039346656037u, .to = to, .thread = i};
 	make_world(&world);
 	world.current[0] = NULL;
-	run_threads(&world);
+	run_threads(&world, pauses);
 	digest = read_all(&world);
 	end_world(&world);
 	return digest;

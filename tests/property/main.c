@@ -6,7 +6,9 @@
  *	property --programs FILE	programs of a file, as --print writes them
  *
  * Each program has contexts of its own, and, on the simulated driver, a schedule of its own. A line is `number digest`, where number is
- * the seed or the place in the file. run.py runs it twice and compares. Exit status 3: a program hangs (its number is on stderr).
+ * the seed or the place in the file. With --repeat, each is run several times, each time with another schedule, until one gives something else than
+ * the first: then both digests are in its line, with a slash between them. run.py runs it twice and compares. Exit status 3: a program hangs (its
+ * number is on stderr).
  */
 #include "program.h"
 
@@ -20,10 +22,10 @@
 void simcuda_reseed(uint64_t seed) __attribute__((weak));
 
 static struct {
-	uint64_t from, to, schedule, limit;
+	uint64_t from, to, schedule, limit, repeat;
 	const char *file, *only;
-	bool verbose, print, keep;
-} options = {.limit = 10};
+	bool verbose, print, keep, threads;
+} options = {.limit = 10, .repeat = 1};
 
 static volatile uint64_t running;
 
@@ -31,6 +33,8 @@ static const struct argp_option rows[] = {
 	{"seeds", 's', "FROM:TO", 0, "Programs of these seeds, TO not included", 0},
 	{"programs", 'f', "FILE", 0, "Programs of a file", 0},
 	{"only", 'o', "N,N...", 0, "Of each program only these operations, from 0", 0},
+	{"threads", 't', NULL, 0, "Only programs whose threads run beside each other", 0},
+	{"repeat", 'r', "N", 0, "Each program N times (1)", 0},
 	{"schedule", 'c', "N", 0, "Another schedule of the simulated driver", 0},
 	{"limit", 'l', "SECONDS", 0, "After which a program hangs (10)", 0},
 	{"keep-contexts", 'k', NULL, 0, "Make contexts once, not for each program", 0},
@@ -57,6 +61,12 @@ static error_t parse(int key, char *text, struct argp_state *state)
 		return 0;
 	case 'o':
 		options.only = text;
+		return 0;
+	case 't':
+		options.threads = true;
+		return 0;
+	case 'r':
+		options.repeat = strtoull(text, NULL, 0);
 		return 0;
 	case 'c':
 		options.schedule = strtoull(text, NULL, 0);
@@ -123,12 +133,38 @@ static void say_actions(const struct plan *plan)
 	}
 }
 
+/* Where they go by turns, each run is as the one before. */
+static bool has_threads_beside(const struct program *program)
+{
+	for (unsigned int i = 0; program->threads > 1 && i < program->count; i++)
+		if (program->operation[i].kind == OPERATION_parallel ||
+		    program->operation[i].kind == OPERATION_flood)
+			return true;
+	return false;
+}
+
+/* `run`: from 0, how often the plan was run before. Then its schedule is another one, and its threads pause where they did not. */
+static uint64_t run_once(const struct plan *plan, uint64_t run)
+{
+	uint64_t schedule = options.schedule + run, digest;
+
+	alarm((unsigned int)options.limit);
+	if (simcuda_reseed)
+		simcuda_reseed(plan->program->schedule ^ schedule * 0x9e3779b97f4a7c15);
+	digest = plan_run(plan, run, options.verbose ? stdout : NULL);
+	alarm(0);
+	return digest;
+}
+
 static void run(struct program *program, uint64_t number)
 {
 	static struct plan plan;
+	uint64_t digest, other;
 
 	if (options.only)
 		keep_only(program);
+	if (options.threads && !has_threads_beside(program))
+		return;
 	if (options.print) {
 		program_write(program, stdout);
 		return;
@@ -140,12 +176,13 @@ static void run(struct program *program, uint64_t number)
 		setvbuf(stdout, NULL, _IOLBF, 0);
 	}
 	running = number;
-	alarm((unsigned int)options.limit);
-	if (simcuda_reseed)
-		simcuda_reseed(program->schedule ^ options.schedule * 0x9e3779b97f4a7c15);
-	printf("%llu %016llx\n", (unsigned long long)number,
-	       (unsigned long long)plan_run(&plan, options.verbose ? stdout : NULL));
-	alarm(0);
+	other = digest = run_once(&plan, 0);
+	for (uint64_t i = 1; i < options.repeat && other == digest; i++)
+		other = run_once(&plan, i);
+	printf("%llu %016llx", (unsigned long long)number, (unsigned long long)digest);
+	if (other != digest)
+		printf("/%016llx", (unsigned long long)other);
+	putchar('\n');
 	fflush(stdout);
 }
 

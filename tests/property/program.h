@@ -228,8 +228,11 @@ static inline bool lane_is_legacy_ordered(unsigned int lane)
 
 /* ---- execute.c ---- */
 
-/* Runs it; actions and what they return go to `to` (NULL: nowhere). */
-uint64_t plan_run(const struct plan *plan, FILE *to);
+/*
+ * Runs it; actions and what they return go to `to` (NULL: nowhere). pauses: a number that says where threads that run beside each other pause, 0:
+ * nowhere.
+ */
+uint64_t plan_run(const struct plan *plan, uint64_t pauses, FILE *to);
 /*
  * Once a process. keep: contexts are made once, and only what is in them ends with each program, since real drivers take long to make one. All
  * programs have created contexts then.

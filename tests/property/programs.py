@@ -18,6 +18,7 @@ AFTER = (0, 0, 0, 0, 0, 0, 1, 3)
 REWRITE = 17
 JOURNAL = "order.trace"
 HANGS, ENDS = "hangs", "ends with"
+SEVERAL = "/"  # between the digests of a program that gave two
 NOT_PROVED = "not proved: "
 LIMIT_S = 10  # one that takes longer hangs, under any load
 SHORT_LIMIT_S = 2  # the same, where many are expected to hang
@@ -37,8 +38,13 @@ def idle(options, found):
     return off
 
 
-def after_of(seed):
-    return AFTER[seed // CHUNK % len(AFTER)]
+def is_race(raw):
+    """Runs without any rewrite gave several things."""
+    return SEVERAL in raw and " " not in raw
+
+
+def after_of(options, seed):
+    return options.after if options.after is not None else AFTER[seed // CHUNK % len(AFTER)]
 
 
 def environment(options, fixed, folder, after=0):
@@ -75,7 +81,7 @@ def run_once(options, arguments, fixed, limit=LIMIT_S, after=0):
     with tempfile.TemporaryDirectory() as folder:
         # Making a context takes a real driver longer than a hundred programs.
         kept = [] if options.simcuda else ["--keep-contexts"]
-        done = subprocess.run([options.property, "--limit", str(limit), *kept, *arguments], env=environment(options, fixed, folder, after),
+        done = subprocess.run([options.property, "--limit", str(limit), "--repeat", str(options.repeat), *kept, *arguments], env=environment(options, fixed, folder, after),
                               capture_output=True, text=True, check=False)
         told = dict(line.split(" ", 1) for line in done.stdout.splitlines() if line.count(" ") == 1)
         told = {int(number): text for number, text in told.items()}
@@ -97,21 +103,30 @@ def run_once(options, arguments, fixed, limit=LIMIT_S, after=0):
     return told, end, reasons, counts
 
 
-def run_range(options, first, count, fixed, schedule=0):
-    """Programs of seeds. One that hangs or ends its process does not hide those behind it."""
+def seeds_of(options, first, count):
+    """The seeds that are run: all, or with --threads-only those whose program has threads beside each other."""
+    if not options.threads_only:
+        return list(range(first, first + count))
+    told = subprocess.run([options.property, "--seeds", f"{first}:{first + count}", "--threads", "--print"], env=environment(options, False, None),
+                          capture_output=True, text=True, check=True).stdout
+    return [int(line.split()[1]) for line in told.splitlines() if line.startswith("program ")]
+
+
+def run_seeds(options, seeds, fixed, schedule=0):
+    """Programs of rising seeds. One that hangs or ends its process does not hide those behind it."""
     told, reasons, counts = {}, collections.Counter(), collections.Counter()
-    at = first
-    while at < first + count:
+    left = list(seeds)
+    only = ["--threads"] if options.threads_only else []
+    while left:
         some, end, more_reasons, more_counts = run_once(
-            options, ["--seeds", f"{at}:{first + count}", "--schedule", str(schedule)], fixed, after=after_of(first))
+            options, ["--seeds", f"{left[0]}:{left[-1] + 1}", "--schedule", str(schedule), *only], fixed, after=after_of(options, seeds[0]))
         told.update(some)
         reasons.update(more_reasons)
         counts.update(more_counts)
         if not end:
             break
-        at = max(some, default=at - 1) + 1
-        told[at] = end
-        at += 1
+        left = [seed for seed in left if seed not in some]
+        told[left.pop(0)] = end
     return told, reasons, counts
 
 
@@ -136,6 +151,8 @@ def run_texts(options, texts, fixed, after=0, limit=LIMIT_S, enough=lambda told:
 
 def first_difference(options, texts, after=0, limit=LIMIT_S):
     """The place of the first text that gives something else when fixed; None. Where one hangs, those behind it are not waited for."""
+    if options.repeat > 1:
+        return first_that_differs_repeated(options, texts, after, limit)
     raw = run_texts(options, texts, False, limit=limit)
     differ = []
 
@@ -145,6 +162,16 @@ def first_difference(options, texts, after=0, limit=LIMIT_S):
 
     look(run_texts(options, texts, True, after, limit, look))
     return differ[0] if differ else None
+
+
+def first_that_differs_repeated(options, texts, after, limit):
+    """The same where each is run many times, which takes long: one after the other, and fixed first, since that ends with the first difference."""
+    for i, text in enumerate(texts):
+        fixed, = run_texts(options, [text], True, after, limit)
+        raw, = run_texts(options, [text], False, limit=limit)
+        if fixed != raw and raw != HANGS and " " not in raw and not is_race(raw):
+            return i
+    return None
 
 
 def corpus(options):
@@ -169,18 +196,21 @@ class Compared:
 
 def has_race(options, seed, raw):
     """Whether the program gives several things without any rewrite: then it says nothing of one. About one of 500,000 does."""
-    return any(run_range(options, seed, 1, False, schedule)[0][seed] != raw for schedule in range(1, RACES))
+    return is_race(raw) or any(run_seeds(options, [seed], False, schedule)[0][seed] != raw for schedule in range(1, RACES))
 
 
 def compare_range(options, first, count, raw_too=False):
     """One chunk, raw and fixed; with raw_too also raw with another schedule, which must not matter."""
     found = Compared()
-    raw, _, _ = run_range(options, first, count, False)
-    fixed, found.reasons, found.counts = run_range(options, first, count, True, options.schedule)
-    other = run_range(options, first, count, False, 77)[0] if raw_too else raw
-    found.programs = count
-    for seed in range(first, first + count):
-        if len({raw[seed], fixed[seed], other[seed]}) > 1 or " " in raw[seed] or raw[seed] == HANGS:
+    seeds = seeds_of(options, first, count)
+    if not seeds:
+        return found
+    raw, _, _ = run_seeds(options, seeds, False)
+    fixed, found.reasons, found.counts = run_seeds(options, seeds, True, options.schedule)
+    other = run_seeds(options, seeds, False, 77)[0] if raw_too else raw
+    found.programs = len(seeds)
+    for seed in seeds:
+        if len({raw[seed], fixed[seed], other[seed]}) > 1 or " " in raw[seed] or raw[seed] == HANGS or is_race(raw[seed]):
             found.differ[seed] = f"raw {raw[seed]}, fixed {fixed[seed]}" + (f", raw again {other[seed]}" if other[seed] != raw[seed] else "")
     for seed in [seed for seed in found.differ if not raw_too and has_race(options, seed, raw[seed])]:
         del found.differ[seed]
@@ -236,8 +266,9 @@ def text_of(options, seed):
 
 
 def first_that_differs(options, programs, after):
-    """Of candidates the first that differs with any of some schedules, with that schedule; or None."""
-    tries = [(program, program.head["schedule"] + more) for program in programs for more in range(SCHEDULES)]
+    """Of candidates the first that differs with any of some schedules, with that schedule; or None. Each repetition has another schedule by itself."""
+    schedules = SCHEDULES if options.repeat == 1 else 1
+    tries = [(program, program.head["schedule"] + more) for program in programs for more in range(schedules)]
     if not tries:
         return None
     found = first_difference(options, [program.text(schedule) for program, schedule in tries], after, SHORT_LIMIT_S)

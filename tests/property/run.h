@@ -60,7 +60,8 @@ struct world {
 	pthread_cond_t turned;
 	unsigned int
 		turn; /* actions that are done, up to the next one beside others; under turn_lock */
-	unsigned int arrived; /* threads that are through with the segment; the same */
+	unsigned int arrived;  /* threads that are through with the segment; the same */
+	unsigned int together; /* and that began one, of all segments; atomic, any thread */
 };
 
 /* Calls of one action, by its thread. */

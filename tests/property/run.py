@@ -3,11 +3,13 @@
 """The property test of mode fix: random programs give the same statuses, host reads and final bytes with and without it.
 
     run.py --property FILE [--simcuda DIR] --shim FILE [--first SEED] [--count N] [--fix WORDS] [--schedule N] [--jobs N]
-           [--raw] [--shrink N] [--corpus FOLDER] [--keep FILE] [--journal PROVIDER --verify TOOL]
+           [--raw] [--shrink N] [--corpus FOLDER] [--keep FILE] [--journal PROVIDER --verify TOOL] [--repeat N] [--threads-only] [--after N]
 
 Seeds FIRST to FIRST + N, raw and fixed, and the programs of a corpus. Of those that differ the first few are made small and printed, and added to the file
 of --keep. --journal: the order of each run is written down (tests/verify/journal.c) and proved by `slipstream verify`. --raw: also raw with another schedule of the simulated driver, which shows that the programs are free of races. Exit status 1 where
-anything differs. Without --simcuda the machine's own driver is used (a GPU), in contexts that are kept.
+anything differs. --repeat: each program N times, raw and fixed, with another schedule each time; that finds what only happens when threads meet in one way, and
+so does not every run. --threads-only: of the seeds only those whose program has threads that run beside each other. --after: SLIPSTREAM_LEGACY_AFTER
+of seeds, instead of some of each. Without --simcuda the machine's own driver is used (a GPU), in contexts that are kept.
 """
 import argparse
 import os
@@ -33,6 +35,9 @@ def parse():
     parser.add_argument("--keep")
     parser.add_argument("--journal", type=os.path.abspath)
     parser.add_argument("--verify", type=os.path.abspath)
+    parser.add_argument("--repeat", type=int, default=1)
+    parser.add_argument("--threads-only", action="store_true")
+    parser.add_argument("--after", type=int)
     return parser.parse_args()
 
 
@@ -40,7 +45,7 @@ def run_corpus(options):
     named = list(programs.corpus(options))
     texts = [text for _, text in named]
     differ = [name for (name, _), raw, fixed in zip(named, programs.run_texts(options, texts, False), programs.run_texts(options, texts, True))
-              if raw != fixed or raw == programs.HANGS or " " in raw]
+              if raw != fixed or raw == programs.HANGS or " " in raw or programs.is_race(raw)]
     print(f"corpus: {len(named)} programs, {len(differ)} differ")
     for name in differ:
         print(f"differs: {name}", file=sys.stderr)
@@ -61,7 +66,7 @@ def run_seeds(options):
     for number, (seed, text) in enumerate(sorted(found.differ.items())):
         print(f"seed {seed}: {text}", file=sys.stderr)
         if number < options.shrink:
-            after = programs.after_of(seed)
+            after = programs.after_of(options, seed)
             small = programs.shrink(options, programs.text_of(options, seed), after)
             print(f"{small}{programs.explain(options, small, after)}" if small else "  (no difference with other schedules)", file=sys.stderr)
             if small and options.keep:
