@@ -528,6 +528,9 @@ static void test_memory_that_cannot_be_had(void **state)
 	for (i = 0; i < 5; i++)
 		for (bad = 0; bad < BAD_COUNT; bad++)
 			for (way = 0; way < 6; way++) {
+				/* Under the thread sanitizer two ways of each. */
+				if (ROUNDS_SHARE > 1 && (i + bad + way) % 3)
+					continue;
 				size_t bytes = sizes[i], at = way >= 4 ? bytes - PAGE : bytes / 2;
 				char *device = random_bytes(bytes), *host = random_bytes(bytes);
 				struct stage_copy copy = line(way & 1, device, host, bytes);
