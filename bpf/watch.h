@@ -101,6 +101,16 @@ struct watch_call {
 	uint32_t scope; /* call id of the shim's scope that was open (its USDT probes), 0 none */
 };
 
+/* What a shim said of a call of the program's by its probe `rewrite`, beside what was measured of that call until then. */
+struct watch_claim {
+	uint64_t ns; /* when it was said */
+	pid_t process, thread;
+	uint32_t function, scope;     /* that the program called; scope of the call */
+	uint8_t how;                  /* enum usdt_how of shim/emit/usdt.h */
+	uint64_t call_ns, off_cpu_ns; /* since the scope began, preemption left out of the second */
+	uint64_t driver_ns;           /* the longest watched call of the driver inside the scope */
+};
+
 /* One function's calls, exact also where records were lost or left out (least_ns). */
 struct watch_count {
 	uint64_t calls;    /* entered */
@@ -120,8 +130,9 @@ struct watch_stats {
 	uint64_t left_calls;   /* left by longjmp or an exception: no return seen */
 	uint64_t late_returns; /* entered before the watch began, or a process added: not counted */
 	uint64_t lost_callers; /* options.callers: no room */
-	uint32_t processes;    /* seen so far: roots, their children, or with `all` who called */
-	uint32_t alive;        /* of those */
+	uint64_t lost_processes; /* children that found no room: not watched */
+	uint32_t processes;      /* seen so far: roots, their children, or with `all` who called */
+	uint32_t alive;          /* of those */
 };
 
 /* options.callers: calls from one place; exact. `by` and `shim` as in watch_call. */
@@ -139,6 +150,7 @@ enum watch_site {
 	WATCH_SITE_NONE = 0, /* the library has no such function */
 	WATCH_SITE_NOP,      /* cheap: emulated, or turned into a call by new kernels */
 	WATCH_SITE_PUSH,     /* cheap: emulated */
+	WATCH_SITE_JUMP,     /* cheap: a jump or call, emulated */
 	WATCH_SITE_STEPPED,  /* dear: single-stepped out of line, about 15 times as much */
 };
 
@@ -201,6 +213,9 @@ struct watch_options {
 	unsigned int frames; /* of stacks, 1 to WATCH_FRAMES; 0: 1 */
 	uint64_t least_ns;   /* shorter calls are counted, but give no record */
 	size_t ring_bytes;   /* power of two, at least a page; 0: 8 MiB */
+	/* Told of claims, in watch_poll(), where the shim has its probes. NULL: not attached to them. */
+	void (*claimed)(const struct watch_claim *claim, void *data);
+	void *claimed_data;
 	/* Told what a person should know: dear sites, how long detaching will take, libraries found
 	 * later. One line, no newline. NULL: not told. */
 	void (*say)(const char *line, void *data);
