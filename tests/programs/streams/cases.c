@@ -171,7 +171,7 @@ int main(int argc, char **argv)
 	if (!run(barrier_cases, argv[1]) && !run(call_cases, argv[1]) &&
 	    !run(memory_cases, argv[1]) && !run(capture_cases, argv[1]) &&
 	    !run(life_cases, argv[1]) && !run(refused_cases, argv[1]) &&
-	    !run(entry_cases, argv[1])) {
+	    !run(entry_cases, argv[1]) && !run(unseen_cases, argv[1])) {
 		fprintf(stderr, "cases: no case %s\n", argv[1]);
 		return 2;
 	}

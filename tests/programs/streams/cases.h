@@ -75,6 +75,6 @@ struct named_case {
 	void (*run)(void);
 };
 extern const struct named_case barrier_cases[], call_cases[], capture_cases[], life_cases[],
-	memory_cases[], refused_cases[], entry_cases[];
+	memory_cases[], refused_cases[], entry_cases[], unseen_cases[];
 
 #endif

@@ -137,6 +137,17 @@ static void two_change_places(void)
 			enter_context(&two);
 			OK(cuCtxSynchronize());
 		}
+		/* What each is given, once in each order. */
+		if (i >= 2) {
+			begin();
+			step(two.stream, 1);
+			step(NULL, 0);
+			enter_context(&one);
+			step(one.stream, 1);
+			step(NULL, 0);
+			end();
+			enter_context(&two);
+		}
 		say_words();
 		OK(cuCtxDestroy(two.context));
 		enter_context(&one);

@@ -164,6 +164,43 @@ static void threads_share_new_streams(void)
 	pthread_barrier_destroy(&gathered);
 }
 
+static void *work_on_legacy(void *data)
+{
+	OK(cuCtxSetCurrent(deadlocks_context));
+	for (uint32_t i = 1; !__atomic_load_n(&stop, __ATOMIC_RELAXED); i++) {
+		work(NULL, 2, i);
+		if (i % 32 == 0)
+			OK(cuStreamSynchronize(NULL));
+	}
+	return NULL;
+}
+
+/* One thread's legacy work comes between the two halves of what the other one has to keep in order: its legacy work stands still behind its stream. */
+static void threads_on_both_sides(void)
+{
+	CUstream a = mixed();
+	uint64_t expected = get(1);
+	pthread_t thread;
+	CUevent behind;
+
+	OK(cuEventCreate(&behind, CU_EVENT_DISABLE_TIMING));
+	start(&thread, work_on_legacy, NULL);
+	for (uint32_t i = 1; i <= 400; i++) {
+		work(a, 1, i);
+		work(NULL, 1, i);
+		expected = folded(folded(expected, i), i);
+		shut(a, 1);
+		OK(cuEventRecord(behind, NULL));
+		usleep(200);
+		EXPECT(cuEventQuery(behind) == CUDA_ERROR_NOT_READY);
+		gates[1] = 1;
+		OK(cuEventSynchronize(behind));
+	}
+	__atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
+	pthread_join(thread, NULL);
+	EXPECT(get(1) == expected);
+}
+
 /* Contexts end, and others begin in their place. */
 static void *make_contexts(void *data)
 {
@@ -314,6 +351,7 @@ static void launches(void)
 const struct named_case thread_programs[] = {
 	{"threads-mix-everything", threads_mix},
 	{"threads-share-new-streams", threads_share_new_streams},
+	{"threads-on-both-sides", threads_on_both_sides},
 	{"threads-make-contexts", threads_make_contexts},
 	{"threads-exit", threads_exit},
 	{"process-exits", process_exits},
