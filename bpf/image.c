@@ -27,6 +27,9 @@ static int by_address(const void *a, const void *b)
 	return strcmp(x->name, y->name);
 }
 
+/* More than any driver has; a larger table is not one to read into memory. */
+#define SYMBOL_TABLE_LIMIT (64 << 20)
+
 static int read_segments(struct image *image, Elf *elf)
 {
 	size_t count;
@@ -86,7 +89,8 @@ static int read_symbols(struct image *image, Elf *elf, const char *prefix, int e
 		else if (header.sh_type == SHT_DYNSYM && !chosen)
 			chosen = section;
 	}
-	if (!chosen || !gelf_getshdr(chosen, &header) || !header.sh_entsize)
+	if (!chosen || !gelf_getshdr(chosen, &header) || !header.sh_entsize ||
+	    header.sh_size > SYMBOL_TABLE_LIMIT)
 		return -EINVAL;
 	data = elf_getdata(chosen, NULL);
 	if (!data)
@@ -115,46 +119,53 @@ static int read_symbols(struct image *image, Elf *elf, const char *prefix, int e
 	return 0;
 }
 
-int image_open(struct image *ret_image, const char *path, const char *prefix, int exported)
+int image_read(struct image *ret_image, int file, const char *prefix, int exported)
 {
 	struct image image = {0};
-	Elf *elf = NULL;
 	struct stat status;
-	int r, file;
+	Elf *elf;
+	int r;
 
-	elf_version(EV_CURRENT);
-	file = open(path, O_RDONLY | O_CLOEXEC);
-	if (file < 0 || fstat(file, &status)) {
-		r = -errno;
-		fprintf(stderr, "slipstream-witness: %s: %s\n", path, strerror(errno));
-		if (file >= 0)
-			close(file);
-		return r;
-	}
+	if (fstat(file, &status))
+		return -errno;
 	image.device = status.st_dev;
 	image.inode = status.st_ino;
-	image.path = realpath(path, NULL);
+	elf_version(EV_CURRENT);
 	elf = elf_begin(file, ELF_C_READ, NULL);
-	if (!image.path)
-		r = -ENOMEM;
-	else if (!elf || elf_kind(elf) != ELF_K_ELF)
+	if (!elf || elf_kind(elf) != ELF_K_ELF)
 		r = -EINVAL;
 	else
 		r = read_segments(&image, elf);
 	if (!r)
 		r = read_symbols(&image, elf, prefix, exported);
-	if (r)
-		fprintf(stderr, "slipstream-witness: %s: %s\n", path,
-			r == -EINVAL ? "no ELF library with a symbol table" : strerror(-r));
 	if (elf)
 		elf_end(elf);
-	close(file);
 	if (r) {
 		image_done(&image);
 		return r;
 	}
 	*ret_image = image;
 	return 0;
+}
+
+int image_open(struct image *ret_image, const char *path, const char *prefix, int exported)
+{
+	int file = open(path, O_RDONLY | O_CLOEXEC);
+	int r = file < 0 ? -errno : image_read(ret_image, file, prefix, exported);
+
+	if (file >= 0)
+		close(file);
+	if (!r) {
+		ret_image->path = realpath(path, NULL);
+		if (!ret_image->path) {
+			image_done(ret_image);
+			r = -ENOMEM;
+		}
+	}
+	if (r)
+		fprintf(stderr, "slipstream-witness: %s: %s\n", path,
+			r == -EINVAL ? "no ELF library with a symbol table" : strerror(-r));
+	return r;
 }
 
 void image_done(struct image *image)

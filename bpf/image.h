@@ -28,9 +28,13 @@ struct image {
 
 /*
  * All functions of the file whose names begin with `prefix`: from .symtab where it has one and
- * `exported` is 0, else from .dynsym. Sorted by address. Returns 0, or -errno after a line on
- * stderr.
+ * `exported` is 0, else from .dynsym. Sorted by address. Returns 0, or -errno; -EINVAL: no ELF file
+ * with a symbol table, or a damaged one. The file is not trusted: what its headers say is checked
+ * against what is there.
  */
+int image_read(struct image *ret_image, int file, const char *prefix, int exported);
+
+/* The same by path, which becomes image.path with all links followed. Says on stderr what failed. */
 int image_open(struct image *ret_image, const char *path, const char *prefix, int exported);
 void image_done(struct image *image);
 

@@ -1,74 +1,517 @@
 // SPDX-License-Identifier: MIT
-/* Watching: being built; every function says -ENOSYS. */
+/* The watch's life: opening, records, counters, the end. */
 #include "watch.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <bpf/bpf.h>
+
+#include "privilege.h"
+#include "watch_internal.h"
+
+enum {
+	DRAIN_MS = 5, /* between looks into the ring, which nobody wakes */
+	PRUNE_NS = 2000000000,
+};
+
+_Static_assert(WATCH_FUNCTION_COUNT <= RECORD_FUNCTIONS, "the kernel's tables have room");
+_Static_assert((int)WATCH_FRAMES == (int)RECORD_FRAMES && (int)WATCH_DEPTH == (int)RECORD_DEPTH &&
+		       (int)WATCH_HOWS == (int)RECORD_HOWS,
+	       "both sides count alike");
+
+void watch_say(const struct watch *watch, const char *format, ...)
+{
+	va_list arguments;
+	char line[1024];
+
+	if (!watch->options.say)
+		return;
+	va_start(arguments, format);
+	vsnprintf(line, sizeof(line), format, arguments);
+	va_end(arguments);
+	watch->options.say(line, watch->options.say_data);
+}
+
+uint64_t watch_now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+static void take_call(struct watch *watch, const struct call_record *record)
+{
+	struct watch_call call = {
+		.entered_ns = record->entered_ns,
+		.left_ns = record->left_ns,
+		.process = (pid_t)record->process,
+		.thread = (pid_t)record->thread,
+		.function = record->function,
+		.returned = record->flags & CALL_RETURNED,
+		.nested = record->flags & CALL_NESTED,
+		.stream_class = record->stream_class,
+		.direction = record->direction,
+		.stream = record->stream,
+		.bytes = record->bytes,
+		.source = record->source,
+		.destination = record->destination,
+		.switches = record->switches,
+		.preemptions = record->preemptions,
+		.yields = record->yields,
+		.top_system_call = record->top_number,
+		.top_system_calls = record->top_count,
+		.frame_count = record->frame_count,
+		.scope = record->scope,
+	};
+
+	if (record->function >= WATCH_FUNCTION_COUNT)
+		return;
+	for (size_t i = 0; i < WATCH_HOWS; i++) {
+		call.off_cpu_by[i] = record->off_cpu[i];
+		call.off_cpu_ns += record->off_cpu[i];
+	}
+	for (size_t i = 0; i < record->frame_count && i < WATCH_FRAMES; i++)
+		call.frames[i] = record->frames[i];
+	process_whose(watch, call.process, call.function, call.frames[0], call.entered_ns, &call.by,
+		      &call.shim);
+	watch->records++;
+	watch->polled++;
+	if (watch->each)
+		watch->each(&call, watch->each_data);
+}
+
+static int take_record(void *context, void *data, size_t size)
+{
+	const size_t without_frames = offsetof(struct call_record, frames);
+	const struct call_record *call = data;
+	struct watch *watch = context;
+	__u32 kind;
+
+	if (size < sizeof(kind))
+		return 0;
+	memcpy(&kind, data, sizeof(kind));
+	if (kind == RECORD_CALL) {
+		if (size >= without_frames &&
+		    size >= without_frames + call->frame_count * sizeof(call->frames[0]))
+			take_call(watch, call);
+	} else if (size >= sizeof(struct process_record)) {
+		process_take(watch, data);
+	}
+	return 0;
+}
+
+static int choose_functions(struct watch *watch, const struct watch_options *options,
+			    struct watch_error *error)
+{
+	if (!options->functions) {
+		for (size_t i = 0; i < WATCH_FUNCTION_COUNT; i++)
+			watch->wanted[i] = watch_functions[i].by_default;
+		return 0;
+	}
+	for (size_t i = 0; i < options->function_count; i++) {
+		if (options->functions[i] >= WATCH_FUNCTION_COUNT) {
+			if (error) {
+				error->number = EINVAL;
+				snprintf(error->text, sizeof(error->text),
+					 "no function has the number %u", options->functions[i]);
+			}
+			return -EINVAL;
+		}
+		watch->wanted[options->functions[i]] = true;
+	}
+	return 0;
+}
+
+static int open_libraries(struct watch *watch, const struct watch_options *options,
+			  struct watch_error *error)
+{
+	char *found;
+	int r = 0;
+
+	for (size_t i = 0; i < options->library_count && !r; i++)
+		r = library_add_path(watch, options->libraries[i], error);
+	if (options->library_count)
+		return r;
+	/* For processes that will load it later. */
+	found = library_find();
+	if (found) {
+		struct watch_error ignored = {0};
+
+		r = library_add_path(watch, found, &ignored);
+		/* A refused probe will be refused for others as well. */
+		if ((r == -EPERM || r == -EACCES) && error)
+			*error = ignored;
+		else
+			r = 0;
+	}
+	free(found);
+	return r;
+}
+
+static int start(struct watch *watch, const struct watch_options *options,
+		 struct watch_error *error)
+{
+	int r;
+
+	watch->places = places_new();
+	watch->shim = strdup(options->shim ? options->shim : "libslipstream.so");
+	if (!watch->places || !watch->shim)
+		return -ENOMEM;
+	r = choose_functions(watch, options, error);
+	if (r)
+		return r;
+	r = attach_load(watch, error);
+	if (r)
+		return r;
+	r = mappings_open(&watch->mappings);
+	if (r)
+		watch_say(watch,
+			  "new mappings are not told here (%s): whose calls they are may stay "
+			  "unknown "
+			  "for processes that end soon",
+			  strerror(-r));
+	watch->ring =
+		ring_buffer__new(bpf_map__fd(watch->skeleton->maps.ring), take_record, watch, NULL);
+	if (!watch->ring)
+		return privilege_explain(error, errno, "mapping the ring", false);
+	r = attach_tracepoints(watch, error);
+	if (r)
+		return r;
+	if (options->shim_path)
+		library_shim_path(watch, options->shim_path);
+	r = open_libraries(watch, options, error);
+	for (size_t i = 0; i < options->process_count && !r; i++)
+		r = watch_add(watch, options->processes[i], error);
+	if (!r && !watch->libraries && !options->all && !options->process_count) {
+		r = -ENOENT;
+		if (error) {
+			error->number = ENOENT;
+			snprintf(error->text, sizeof(error->text),
+				 "no driver library (libcuda.so.1) found, and no process given");
+		}
+	}
+	return r;
+}
 
 int watch_open(struct watch **ret_watch, const struct watch_options *options,
 	       struct watch_error *error)
 {
-	return -ENOSYS;
+	struct watch *watch = calloc(1, sizeof(*watch));
+	int r;
+
+	if (error)
+		*error = (struct watch_error){0};
+	if (!watch)
+		return -ENOMEM;
+	watch->options = *options;
+	watch->fixed = options->library_count > 0;
+	if (!watch->options.frames)
+		watch->options.frames = 1;
+	if (watch->options.frames > WATCH_FRAMES)
+		watch->options.frames = WATCH_FRAMES;
+	r = start(watch, options, error);
+	if (r) {
+		if (error && !error->number)
+			error->number = -r;
+		if (error && !error->text[0])
+			snprintf(error->text, sizeof(error->text), "watching: %s", strerror(-r));
+		watch_done(watch);
+		return r;
+	}
+	*ret_watch = watch;
+	return 0;
 }
-const char *watch_missing_capability(bool single, const char **ret_what)
+
+static bool is_process(pid_t id)
 {
-	return "CAP_BPF";
+	char path[64], line[256];
+	int group = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", id);
+	file = fopen(path, "re");
+	while (file && fgets(line, sizeof(line), file)) {
+		if (sscanf(line, "Tgid: %d", &group) == 1)
+			break;
+	}
+	if (file)
+		fclose(file);
+	return group == id;
 }
-int watch_add(struct watch *watch, pid_t process, struct watch_error *error)
+
+int watch_add(struct watch *watch, pid_t id, struct watch_error *error)
 {
-	return -ENOSYS;
+	struct watched watched = {.since_ns = watch_now_ns()};
+	__u32 key = (__u32)id;
+	struct process *process;
+	int map, r = 0;
+
+	if (error)
+		*error = (struct watch_error){0};
+	map = bpf_map__fd(watch->skeleton->maps.watched);
+	if (id <= 0 || !is_process(id))
+		r = -ESRCH;
+	else if (bpf_map_update_elem(map, &key, &watched, BPF_ANY))
+		r = -errno;
+	process = r ? NULL : process_find(watch, id);
+	if (!r && (!process || process->public.ended_ns))
+		process = process_new(watch, id, 0, watched.since_ns, NULL);
+	if (!r && !process)
+		r = -ENOMEM;
+	if (r) {
+		if (error) {
+			error->number = -r;
+			snprintf(error->text, sizeof(error->text), "process %d: %s", id,
+				 strerror(-r));
+		}
+		return r;
+	}
+	process->root = true;
+	r = process_look(watch, id);
+	/* Ended before the kernel knew that somebody wants to hear of it. */
+	if (!is_process(id)) {
+		process_end(watch, process, watch_now_ns());
+		r = 0;
+	}
+	if (r == -EACCES || r == -EPERM)
+		watch_say(
+			watch,
+			"process %d: its mappings cannot be read (CAP_SYS_PTRACE is missing): only "
+			"libraries known otherwise are watched",
+			id);
+	return 0;
 }
-int watch_add_offset(struct watch *watch, const char *library, uint64_t offset, uint32_t function,
+
+int watch_add_offset(struct watch *watch, const char *path, uint64_t offset, uint32_t function,
 		     struct watch_error *error)
 {
-	return -ENOSYS;
+	struct probe probe = {.offset = offset, .function = function};
+	int file, r;
+
+	if (error)
+		*error = (struct watch_error){0};
+	if (function >= WATCH_FUNCTION_COUNT)
+		return -EINVAL;
+	file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	r = file < 0 ? -errno : attach_probes(watch, file, &probe, 1, error);
+	if (file >= 0)
+		close(file);
+	if (r && error && !error->text[0]) {
+		error->number = -r;
+		snprintf(error->text, sizeof(error->text), "%.300s: %s", path, strerror(-r));
+	}
+	return r;
 }
+
+static uint64_t loss_of(const struct watch *watch, __u32 which)
+{
+	int processors = libbpf_num_possible_cpus();
+	__u64 *counts, sum = 0;
+
+	if (processors <= 0)
+		return 0;
+	counts = calloc((size_t)processors, sizeof(*counts));
+	if (counts &&
+	    !bpf_map_lookup_elem(bpf_map__fd(watch->skeleton->maps.losses), &which, counts)) {
+		for (int i = 0; i < processors; i++)
+			sum += counts[i];
+	}
+	free(counts);
+	return sum;
+}
+
+/* Mappings first: a record's call came after the mapping that it was made from. */
+static int drain(struct watch *watch)
+{
+	uint64_t losses;
+	int r;
+
+	if (watch->mappings)
+		watch->lost_mappings +=
+			mappings_drain(watch->mappings, watch->places, process_consider, watch);
+	r = ring_buffer__consume(watch->ring);
+	losses = loss_of(watch, LOSS_PROCESS);
+	if (losses != watch->seen_process_losses) {
+		watch->seen_process_losses = losses;
+		process_resync(watch);
+	}
+	return r < 0 ? r : 0;
+}
+
 int watch_poll(struct watch *watch, int timeout_ms,
 	       void (*each)(const struct watch_call *call, void *data), void *data)
 {
-	return -ENOSYS;
+	uint64_t now = watch_now_ns();
+	uint64_t deadline = now + (timeout_ms > 0 ? (uint64_t)timeout_ms * 1000000 : 0);
+	int r;
+
+	watch->each = each;
+	watch->each_data = data;
+	watch->polled = 0;
+	for (;;) {
+		struct timespec pause = {0};
+		uint64_t left;
+
+		r = drain(watch);
+		now = watch_now_ns();
+		if (r || now >= deadline)
+			break;
+		left = deadline - now;
+		pause.tv_nsec = (long)(left < DRAIN_MS * 1000000 ? left : DRAIN_MS * 1000000);
+		if (nanosleep(&pause, NULL)) {
+			r = -errno;
+			break;
+		}
+	}
+	if (now - watch->pruned_ns > PRUNE_NS) {
+		watch->pruned_ns = now;
+		process_prune(watch);
+	}
+	watch->each = NULL;
+	return r ? r : watch->polled;
 }
+
 bool watch_ended(const struct watch *watch)
 {
-	return true;
+	return !watch->options.all && watch->processes && !watch->alive;
 }
+
 int watch_stats(struct watch *watch, struct watch_stats *stats)
 {
-	return -ENOSYS;
+	int map = bpf_map__fd(watch->skeleton->maps.counts), r = 0;
+	int processors = libbpf_num_possible_cpus();
+	struct function_count *counts;
+
+	*stats = (struct watch_stats){
+		.records = watch->records,
+		.lost_records = loss_of(watch, LOSS_RECORD),
+		.lost_calls = loss_of(watch, LOSS_CALL),
+		.deep_calls = loss_of(watch, LOSS_DEEP),
+		.left_calls = loss_of(watch, LOSS_LEFT),
+		.late_returns = loss_of(watch, LOSS_LATE),
+		.lost_callers = loss_of(watch, LOSS_CALLER),
+		.lost_processes = loss_of(watch, LOSS_WATCHED),
+		.processes = (uint32_t)watch->processes,
+		.alive = (uint32_t)watch->alive,
+	};
+	if (processors <= 0)
+		return processors;
+	counts = calloc((size_t)processors, sizeof(*counts));
+	if (!counts)
+		return -ENOMEM;
+	for (__u32 i = 0; i < WATCH_FUNCTION_COUNT && !r; i++) {
+		struct watch_count *sum = &stats->functions[i];
+
+		if (!watch->wanted[i])
+			continue;
+		if (bpf_map_lookup_elem(map, &i, counts)) {
+			r = -errno;
+			break;
+		}
+		for (int p = 0; p < processors; p++) {
+			sum->calls += counts[p].calls;
+			sum->returned += counts[p].returned;
+			sum->ns += counts[p].ns;
+			sum->nested += counts[p].nested;
+			sum->scoped += counts[p].scoped;
+		}
+	}
+	free(counts);
+	return r;
 }
+
 int watch_callers(struct watch *watch, int (*each)(const struct watch_caller *caller, void *data),
 		  void *data)
 {
-	return -ENOSYS;
+	int map = bpf_map__fd(watch->skeleton->maps.callers), r = 0;
+	struct caller_key key, *previous = NULL;
+	__u64 count;
+
+	if (!watch->options.callers)
+		return -EINVAL;
+	while (!r && !bpf_map_get_next_key(map, previous, &key)) {
+		struct watch_caller caller = {
+			.process = (pid_t)key.process,
+			.function = key.function,
+			.return_address = key.return_address,
+		};
+
+		previous = &key;
+		if (bpf_map_lookup_elem(map, &key, &count) || key.function >= WATCH_FUNCTION_COUNT)
+			continue;
+		caller.calls = count;
+		process_whose(watch, caller.process, caller.function, caller.return_address,
+			      UINT64_MAX, &caller.by, &caller.shim);
+		r = each(&caller, data);
+	}
+	return r;
 }
+
 size_t watch_libraries(const struct watch *watch, const struct watch_library **ret_libraries)
 {
-	return 0;
+	struct watch *kept = (struct watch *)watch;
+	struct watch_library *libraries =
+		reallocarray(kept->public_libraries, watch->libraries + 1, sizeof(*libraries));
+
+	*ret_libraries = NULL;
+	if (!libraries)
+		return 0;
+	for (size_t i = 0; i < watch->libraries; i++)
+		libraries[i] = watch->library[i].public;
+	kept->public_libraries = libraries;
+	*ret_libraries = libraries;
+	return watch->libraries;
 }
+
 enum watch_site watch_site_of(const struct watch *watch, uint32_t function)
 {
+	for (size_t i = 0; i < watch->libraries; i++) {
+		for (size_t n = 0; n < watch->library[i].probes; n++) {
+			if (watch->library[i].probe[n].function == function)
+				return watch->library[i].probe[n].site;
+		}
+	}
 	return WATCH_SITE_NONE;
 }
-const struct watch_process *watch_process_of(struct watch *watch, pid_t process)
-{
-	return 0;
-}
-const struct watch_process *watch_process_at(struct watch *watch, size_t index)
-{
-	return 0;
-}
-int watch_place_of(struct watch *watch, pid_t process, uint64_t address, uint64_t when_ns,
-		   struct watch_place *ret_place)
-{
-	return -ENOENT;
-}
-unsigned int watch_detach_estimate_ms(const struct watch *watch)
-{
-	return 0;
-}
+
 int watch_detach(struct watch *watch)
 {
-	return -ENOSYS;
+	if (watch->detached)
+		return 0;
+	attach_detach(watch);
+	watch->detached = true;
+	return 0;
 }
+
 void watch_done(struct watch *watch)
 {
+	if (!watch)
+		return;
+	if (!watch->detached)
+		attach_detach(watch);
+	ring_buffer__free(watch->ring);
+	watch_bpf__destroy(watch->skeleton);
+	mappings_done(watch->mappings);
+	places_done(watch->places);
+	for (size_t i = 0; i < watch->libraries; i++)
+		library_done(&watch->library[i]);
+	for (size_t i = 0; i < watch->processes; i++) {
+		free((char *)watch->process[i]->public.program);
+		free(watch->process[i]);
+	}
+	free(watch->process);
+	free(watch->library);
+	free(watch->public_libraries);
+	free(watch->rejected);
+	image_done(&watch->shim_image);
+	free(watch->shim);
+	free(watch);
 }

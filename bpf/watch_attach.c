@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The programs in the kernel and their links: loading, probing, and taking away again.
+ *
+ * Common probes (uprobe.multi) are made by the system call itself, since older libbpf has no call for
+ * them: one link for all entries of a library, one for all returns. Returns are probed before entries
+ * and released after them, so that a call that is entered is one whose return is seen, up to those
+ * that are still inside when the watch ends.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <bpf/bpf.h>
+
+#include "privilege.h"
+#include "watch_internal.h"
+
+/* Since Linux 6.6; the headers built against may be older. */
+#define ATTACH_UPROBE_MULTI 48
+#define MULTI_RETURN        1
+
+enum {
+	CLOSERS = 32,    /* threads that close single links */
+	SINGLE_MS = 110, /* to close one, measured on Linux 6.18 */
+};
+
+/* The part of the system call's argument that attaches many probes at once. */
+struct link_create {
+	__u32 program, target;
+	__u32 attach_type, flags;
+	__u64 path, offsets, ref_ctr_offsets, cookies;
+	__u32 count, multi_flags, process, padding;
+};
+
+static void fill_shapes(struct watch_bpf *skeleton)
+{
+	_Static_assert(sizeof(((struct function_shape *)0)->stream) >= sizeof(struct watch_operand),
+		       "operands fit");
+	for (size_t i = 0; i < WATCH_FUNCTION_COUNT; i++) {
+		const struct watch_function *function = &watch_functions[i];
+		/* The skeleton's type is another one by name. */
+		struct function_shape *shape = (void *)&skeleton->rodata->shapes[i];
+
+		shape->direction = function->direction;
+		shape->stream_class = function->stream_class;
+		shape->structure = function->structure;
+		shape->structure_position = function->structure_position;
+		memcpy(&shape->stream, &function->stream, sizeof(function->stream));
+		memcpy(&shape->source, &function->source, sizeof(function->source));
+		memcpy(&shape->destination, &function->destination, sizeof(function->destination));
+		memcpy(&shape->bytes, &function->bytes, sizeof(function->bytes));
+	}
+}
+
+static size_t ring_bytes(const struct watch *watch)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE), bytes = watch->options.ring_bytes;
+
+	if (!bytes)
+		return 8 << 20;
+	return bytes < page ? page : bytes;
+}
+
+static int load(struct watch *watch)
+{
+	struct watch_bpf *skeleton = watch_bpf__open();
+	struct stat namespace;
+
+	if (!skeleton)
+		return -errno;
+	watch->skeleton = skeleton;
+	if (stat("/proc/self/ns/pid", &namespace))
+		return -errno;
+	skeleton->rodata->namespace_inode = (__u32) namespace.st_ino;
+	skeleton->rodata->all = watch->options.all;
+	skeleton->rodata->keep_callers = watch->options.callers;
+	skeleton->rodata->count_system_calls = watch->options.system_calls;
+	skeleton->rodata->frames_wanted = watch->options.frames;
+	skeleton->rodata->least_ns = watch->options.least_ns;
+	fill_shapes(skeleton);
+	bpf_program__set_autoload(skeleton->progs.system_call, watch->options.system_calls);
+	bpf_map__set_max_entries(skeleton->maps.ring, (__u32)ring_bytes(watch));
+	if (!watch->options.callers)
+		bpf_map__set_max_entries(skeleton->maps.callers, 1);
+	if (!watch->single) {
+		bpf_program__set_expected_attach_type(skeleton->progs.entered, ATTACH_UPROBE_MULTI);
+		bpf_program__set_expected_attach_type(skeleton->progs.left, ATTACH_UPROBE_MULTI);
+	}
+	return watch_bpf__load(skeleton);
+}
+
+static int create_link(const struct bpf_program *program, int file, const uint64_t *offsets,
+		       const uint64_t *cookies, size_t count, unsigned int flags)
+{
+	char path[32];
+	struct link_create create = {
+		.program = (__u32)bpf_program__fd(program),
+		.attach_type = ATTACH_UPROBE_MULTI,
+		.path = (__u64)(uintptr_t)path,
+		.offsets = (__u64)(uintptr_t)offsets,
+		.cookies = (__u64)(uintptr_t)cookies,
+		.count = (__u32)count,
+		.multi_flags = flags,
+	};
+	long r;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", file);
+	r = syscall(SYS_bpf, BPF_LINK_CREATE, &create, sizeof(create));
+	return r < 0 ? -errno : (int)r;
+}
+
+/* Does the kernel have common probes? Tried on a function of our own, which nobody calls. */
+static int try_common(struct watch *watch)
+{
+	int file = open("/proc/self/exe", O_RDONLY | O_CLOEXEC), link;
+	uint64_t offset = 0, cookie = 0;
+	struct image image;
+	int r;
+
+	if (file < 0)
+		return -errno;
+	r = image_read(&image, file, "", 0);
+	if (!r) {
+		r = image.count ? 0 : -ENOENT;
+		if (!r)
+			offset = image.function[0].offset;
+		image_done(&image);
+	}
+	/* A program without any symbol: its first byte of code will do for that. */
+	if (r)
+		offset = 64;
+	link = create_link(watch->skeleton->progs.entered, file, &offset, &cookie, 1, 0);
+	close(file);
+	if (link < 0)
+		return link;
+	close(link);
+	return 0;
+}
+
+int attach_load(struct watch *watch, struct watch_error *error)
+{
+	int r;
+
+	watch->single = watch->options.single;
+	r = load(watch);
+	if (!r && !watch->single) {
+		r = try_common(watch);
+		if (!r)
+			return 0;
+	}
+	if (!r)
+		return 0;
+	if (!watch->single) {
+		/* Before Linux 6.6. */
+		int single;
+
+		watch_bpf__destroy(watch->skeleton);
+		watch->skeleton = NULL;
+		watch->single = true;
+		single = load(watch);
+		if (!single) {
+			watch_say(watch,
+				  "no common probes here (%s): one for each function, slow to take "
+				  "away again",
+				  strerror(-r));
+			return 0;
+		}
+		r = single;
+	}
+	return privilege_explain(error, r, "loading the BPF programs", false);
+}
+
+static int attach_tracepoint(struct watch *watch, struct bpf_program *program)
+{
+	struct bpf_link *link = bpf_program__attach(program);
+
+	if (!link)
+		return -errno;
+	watch->tracepoint[watch->tracepoints++] = link;
+	return 0;
+}
+
+int attach_tracepoints(struct watch *watch, struct watch_error *error)
+{
+	struct bpf_program *programs[] = {
+		watch->skeleton->progs.forked,
+		watch->skeleton->progs.executed,
+		watch->skeleton->progs.exited,
+		watch->skeleton->progs.switched,
+		watch->options.system_calls ? watch->skeleton->progs.system_call : NULL,
+	};
+	int r = 0;
+
+	watch->tracepoint =
+		calloc(sizeof(programs) / sizeof(programs[0]), sizeof(struct bpf_link *));
+	if (!watch->tracepoint)
+		return -ENOMEM;
+	for (size_t i = 0; i < sizeof(programs) / sizeof(programs[0]) && !r; i++) {
+		if (programs[i])
+			r = attach_tracepoint(watch, programs[i]);
+	}
+	return r ? privilege_explain(error, r, "following the scheduler", false) : 0;
+}
+
+static int attach_common(struct watch *watch, int file, const struct probe *probes, size_t count)
+{
+	uint64_t *offsets = calloc(count, sizeof(*offsets));
+	uint64_t *cookies = calloc(count, sizeof(*cookies));
+	int *grown = reallocarray(watch->common_link, watch->common_links + 2, sizeof(*grown));
+	int back = -ENOMEM, there = -ENOMEM;
+
+	if (grown)
+		watch->common_link = grown;
+	if (offsets && cookies && grown) {
+		for (size_t i = 0; i < count; i++) {
+			offsets[i] = probes[i].offset;
+			cookies[i] = probes[i].function;
+		}
+		back = create_link(watch->skeleton->progs.left, file, offsets, cookies, count,
+				   MULTI_RETURN);
+		there = back < 0 ? back
+				 : create_link(watch->skeleton->progs.entered, file, offsets,
+					       cookies, count, 0);
+		if (there < 0 && back >= 0)
+			close(back);
+	}
+	free(offsets);
+	free(cookies);
+	if (there < 0)
+		return there;
+	watch->common_link[watch->common_links++] = there;
+	watch->common_link[watch->common_links++] = back;
+	return 0;
+}
+
+static int attach_one(struct watch *watch, const char *path, const struct probe *probe, bool back)
+{
+	LIBBPF_OPTS(bpf_uprobe_opts, opts, .bpf_cookie = probe->function, .retprobe = back);
+	struct bpf_link *link = bpf_program__attach_uprobe_opts(
+		back ? watch->skeleton->progs.left : watch->skeleton->progs.entered, -1, path,
+		probe->offset, &opts);
+
+	if (!link)
+		return -errno;
+	watch->single_link[watch->single_links++] = link;
+	return 0;
+}
+
+static int attach_single(struct watch *watch, int file, const struct probe *probes, size_t count)
+{
+	struct bpf_link **grown = reallocarray(watch->single_link, watch->single_links + 2 * count,
+					       sizeof(struct bpf_link *));
+	size_t before = watch->single_links;
+	char path[32];
+	int r = 0;
+
+	if (!grown)
+		return -ENOMEM;
+	watch->single_link = grown;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", file);
+	for (size_t i = 0; i < count && !r; i++) {
+		r = attach_one(watch, path, &probes[i], true);
+		if (!r)
+			r = attach_one(watch, path, &probes[i], false);
+	}
+	while (r && watch->single_links > before)
+		bpf_link__destroy(watch->single_link[--watch->single_links]);
+	return r;
+}
+
+int attach_probes(struct watch *watch, int file, const struct probe *probes, size_t count,
+		  struct watch_error *error)
+{
+	int r = watch->single ? attach_single(watch, file, probes, count)
+			      : attach_common(watch, file, probes, count);
+
+	return r ? privilege_explain(error, r, "probing the driver library", watch->single) : 0;
+}
+
+unsigned int watch_detach_estimate_ms(const struct watch *watch)
+{
+	size_t rounds = (watch->single_links + CLOSERS - 1) / CLOSERS;
+
+	return watch->detached ? 0 : (unsigned int)(rounds * SINGLE_MS + watch->common_links);
+}
+
+/* A share of the single links, closed by one thread. */
+struct closer {
+	struct bpf_link **link;
+	size_t first, count;
+	pthread_t thread;
+	bool started;
+};
+
+static void *close_share(void *data)
+{
+	struct closer *closer = data;
+
+	for (size_t i = closer->first; i < closer->count; i += CLOSERS)
+		bpf_link__destroy(closer->link[i]);
+	return NULL;
+}
+
+/* The kernel waits at each for all processors to have seen it gone; the waits may run side by side. */
+static void close_single(struct watch *watch)
+{
+	struct closer closers[CLOSERS];
+
+	for (size_t i = 0; i < CLOSERS; i++) {
+		closers[i] = (struct closer){watch->single_link, i, watch->single_links, 0, false};
+		closers[i].started =
+			i < watch->single_links &&
+			!pthread_create(&closers[i].thread, NULL, close_share, &closers[i]);
+	}
+	for (size_t i = 0; i < CLOSERS; i++) {
+		if (closers[i].started)
+			pthread_join(closers[i].thread, NULL);
+		else
+			close_share(&closers[i]);
+	}
+}
+
+void attach_detach(struct watch *watch)
+{
+	if (watch->single_links)
+		watch_say(watch, "taking %zu single probes away: about %u.%u s",
+			  watch->single_links, watch_detach_estimate_ms(watch) / 1000,
+			  watch_detach_estimate_ms(watch) / 100 % 10);
+	for (size_t i = 0; i < watch->common_links; i++)
+		close(watch->common_link[i]);
+	close_single(watch);
+	for (size_t i = 0; i < watch->tracepoints; i++)
+		bpf_link__destroy(watch->tracepoint[i]);
+	free(watch->common_link);
+	free(watch->single_link);
+	free(watch->tracepoint);
+	watch->common_link = NULL;
+	watch->single_link = NULL;
+	watch->tracepoint = NULL;
+	watch->common_links = watch->single_links = watch->tracepoints = 0;
+}

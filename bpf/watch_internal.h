@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: MIT
+/*
+ * What the parts of the watch share: watch.c (life, records, counters), watch_attach.c (programs and
+ * probes), watch_library.c (driver libraries), watch_process.c (processes, whose call it was).
+ */
+#ifndef SLIPSTREAM_WATCH_INTERNAL_H
+#define SLIPSTREAM_WATCH_INTERNAL_H
+
+#include <stdbool.h>
+
+#include <bpf/libbpf.h>
+
+#include "image.h"
+#include "mappings.h"
+#include "places.h"
+#include "watch.h"
+#include "watch_record.h"
+
+/* Behind it: its types are in the skeleton. */
+#include "watch.skel.h"
+
+/* A file as different interfaces name it: stat(), /proc/PID/maps and the kernel's messages may give
+ * different devices where layers are stacked (overlay). */
+struct identity {
+	dev_t device;
+	ino_t inode;
+};
+
+enum { IDENTITIES = 8 };
+
+struct file_identity {
+	struct identity identity[IDENTITIES];
+	size_t count;
+};
+
+/* One probed function of a library. */
+struct probe {
+	uint64_t offset;   /* of the probe, in the file */
+	uint32_t function; /* index of watch_functions[]; the first of the names of that address */
+	uint8_t site;      /* enum watch_site */
+};
+
+struct library {
+	struct watch_library public; /* path: owned */
+	int file; /* open: probes go to this very file, whatever its name becomes */
+	struct file_identity identity;
+	struct probe *probe;
+	size_t probes;
+};
+
+struct process {
+	struct watch_process public; /* program: owned */
+	bool root;
+};
+
+/* An answer kept: whose call from this address. */
+struct answer {
+	pid_t process;
+	uint32_t function;
+	uint64_t return_address, changes;
+	uint8_t by;
+	bool shim;
+};
+
+enum { ANSWERS = 1024 };
+
+struct watch {
+	struct watch_options options; /* what its pointers point to is not used after watch_open(),
+					 but for say */
+	char *shim;                   /* file name */
+	bool wanted[WATCH_FUNCTION_COUNT];
+	bool single; /* no common probes */
+	bool detached;
+	bool fixed; /* the user gave the libraries: no others */
+
+	struct watch_bpf *skeleton;
+	struct ring_buffer *ring;
+	struct bpf_link **tracepoint;
+	size_t tracepoints;
+	struct bpf_link **single_link; /* single probes */
+	size_t single_links;
+	int *common_link; /* descriptors; entry and return of a library follow each other */
+	size_t common_links;
+
+	struct library *library;
+	size_t libraries;
+	struct watch_library *public_libraries; /* for watch_libraries() */
+	struct file_identity *rejected; /* looked at, no driver library: not looked at again */
+	size_t rejecteds;
+	struct file_identity shims; /* files known as the shim */
+	struct image shim_image;
+	bool shim_read;
+
+	struct process **process; /* in the order of first sight; pointers, since they are lent */
+	size_t processes, alive;
+	struct places *places;
+	struct mappings *mappings; /* NULL: refused */
+	uint64_t lost_mappings, seen_process_losses, pruned_ns;
+	struct answer answer[ANSWERS];
+	struct identity own; /* of the mapping that was asked for, by the kernel's messages */
+	uint64_t own_address;
+
+	/* Of the watch_poll() under way. */
+	void (*each)(const struct watch_call *call, void *data);
+	void *each_data;
+	uint64_t records;
+	int polled;
+};
+
+void watch_say(const struct watch *watch, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+uint64_t watch_now_ns(void);
+
+/* watch_attach.c */
+int attach_load(struct watch *watch, struct watch_error *error);
+int attach_tracepoints(struct watch *watch, struct watch_error *error);
+/* Probes at `count` offsets of an open file. */
+int attach_probes(struct watch *watch, int file, const struct probe *probes, size_t count,
+		  struct watch_error *error);
+void attach_detach(struct watch *watch);
+
+/* watch_library.c */
+/* A driver library by an open file, which is taken over; `path` is only shown. 1: known already or no
+ * driver library. */
+int library_add(struct watch *watch, int file, const char *path, struct watch_error *error);
+int library_add_path(struct watch *watch, const char *path, struct watch_error *error);
+/* A mapping of a process that may be one of a driver library or of the shim: then it is probed, or
+ * noted. */
+void library_consider(struct watch *watch, pid_t process, const struct place *place);
+/* Where the loader's own search finds the driver; NULL: nowhere. To be freed. */
+char *library_find(void);
+/* The shim's file by its path, for processes that map it later. */
+void library_shim_path(struct watch *watch, const char *path);
+bool identity_matches(const struct file_identity *file, dev_t device, ino_t inode);
+void library_done(struct library *library);
+
+/* watch_process.c */
+struct process *process_find(const struct watch *watch, pid_t id);
+struct process *process_new(struct watch *watch, pid_t id, pid_t parent, uint64_t since_ns,
+			    const char *name);
+/* Libraries that it has mapped by now. -errno: its mappings cannot be read. */
+int process_look(struct watch *watch, pid_t id);
+void process_end(struct watch *watch, struct process *process, uint64_t ns);
+void process_take(struct watch *watch, const struct process_record *record);
+/* After records of processes were lost: the kernel's table has them all. */
+void process_resync(struct watch *watch);
+void process_whose(struct watch *watch, pid_t process, uint32_t function, uint64_t return_address,
+		   uint64_t when_ns, uint8_t *ret_by, bool *ret_shim);
+void process_prune(struct watch *watch);
+void process_consider(pid_t process, const struct place *place, void *watch);
+
+#endif

@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: MIT
+/* Processes seen, and whose call a return address tells. */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <bpf/bpf.h>
+
+#include "watch_internal.h"
+
+struct process *process_find(const struct watch *watch, pid_t id)
+{
+	/* Backwards: an id that is used again means the later one. */
+	for (size_t i = watch->processes; i > 0; i--) {
+		if (watch->process[i - 1]->public.id == id)
+			return watch->process[i - 1];
+	}
+	return NULL;
+}
+
+static void name_program(struct process *process, const char *name)
+{
+	char link[64], path[4096];
+	ssize_t length;
+
+	snprintf(link, sizeof(link), "/proc/%d/exe", process->public.id);
+	length = readlink(link, path, sizeof(path) - 1);
+	if (length > 0)
+		path[length] = 0;
+	else if (process->public.program && !name)
+		return;
+	free((char *)process->public.program);
+	process->public.program = strdup(length > 0 ? path : name ? name : "");
+}
+
+struct process *process_new(struct watch *watch, pid_t id, pid_t parent, uint64_t since_ns,
+			    const char *name)
+{
+	struct process *process = calloc(1, sizeof(*process)), **grown;
+
+	if (!process)
+		return NULL;
+	grown = reallocarray(watch->process, watch->processes + 1, sizeof(struct process *));
+	if (!grown) {
+		free(process);
+		return NULL;
+	}
+	watch->process = grown;
+	watch->process[watch->processes++] = process;
+	watch->alive++;
+	process->public = (struct watch_process){.id = id, .parent = parent, .since_ns = since_ns};
+	name_program(process, name);
+	if (!watch->mappings && parent)
+		places_fork(watch->places, id, parent, since_ns);
+	return process;
+}
+
+void process_end(struct watch *watch, struct process *process, uint64_t ns)
+{
+	if (!process || process->public.ended_ns)
+		return;
+	process->public.ended_ns = ns;
+	watch->alive--;
+}
+
+void process_consider(pid_t id, const struct place *place, void *data)
+{
+	struct watch *watch = data;
+
+	if (id == getpid()) {
+		if (place->start == watch->own_address)
+			watch->own = (struct identity){place->device, place->inode};
+		return;
+	}
+	if (watch->options.all || process_find(watch, id))
+		library_consider(watch, id, place);
+}
+
+/* Mappings that came before the process was known to be watched. */
+static bool consider_known(const struct place *place, void *data)
+{
+	const struct {
+		struct watch *watch;
+		pid_t id;
+	} *of = data;
+
+	library_consider(of->watch, of->id, place);
+	return false;
+}
+
+int process_look(struct watch *watch, pid_t id)
+{
+	struct {
+		struct watch *watch;
+		pid_t id;
+	} of = {watch, id};
+
+	(void)places_any(watch->places, id, UINT64_MAX, consider_known, &of);
+	return places_scan(watch->places, id, process_consider, watch);
+}
+
+void process_take(struct watch *watch, const struct process_record *record)
+{
+	struct process *process = process_find(watch, (pid_t)record->process);
+	char name[sizeof(record->name) + 1] = "";
+
+	memcpy(name, record->name, sizeof(record->name));
+	switch (record->kind) {
+	case RECORD_FORK:
+	case RECORD_FIRST:
+		process_end(watch, process,
+			    record->ns); /* the last of that id, if its end was lost */
+		process = process_new(watch, (pid_t)record->process, (pid_t)record->other,
+				      record->ns, name);
+		if (process && record->kind == RECORD_FIRST)
+			(void)process_look(watch, process->public.id);
+		break;
+	case RECORD_EXEC:
+		if (!process)
+			break;
+		if (!watch->mappings)
+			places_exec(watch->places, process->public.id, record->ns);
+		name_program(process, name);
+		(void)process_look(watch, process->public.id);
+		break;
+	case RECORD_EXIT:
+		process_end(watch, process, record->ns);
+		break;
+	default:
+		break;
+	}
+}
+
+void process_resync(struct watch *watch)
+{
+	int map = bpf_map__fd(watch->skeleton->maps.watched);
+	__u32 key, *previous = NULL;
+	struct watched watched;
+
+	while (!bpf_map_get_next_key(map, previous, &key)) {
+		struct process *process = process_find(watch, (pid_t)key);
+
+		previous = &key;
+		if (bpf_map_lookup_elem(map, &key, &watched))
+			continue;
+		if (!process ||
+		    (process->public.ended_ns && process->public.ended_ns < watched.since_ns))
+			process = process_new(watch, (pid_t)key, 0, watched.since_ns, NULL);
+		if (watched.ended_ns)
+			process_end(watch, process, watched.ended_ns);
+	}
+}
+
+/* What has ended makes room in the kernel's table, and what nobody watches is forgotten. */
+static bool keep(pid_t id, void *data)
+{
+	struct watch *watch = data;
+	struct process *process = process_find(watch, id);
+
+	if (process)
+		return true;
+	return watch->options.all && (!kill(id, 0) || errno == EPERM);
+}
+
+void process_prune(struct watch *watch)
+{
+	int map = bpf_map__fd(watch->skeleton->maps.watched);
+
+	places_prune(watch->places, keep, watch);
+	for (size_t i = 0; i < watch->processes; i++) {
+		__u32 key = (__u32)watch->process[i]->public.id;
+		struct watched watched;
+
+		if (!watch->process[i]->public.ended_ns ||
+		    bpf_map_lookup_elem(map, &key, &watched) || !watched.ended_ns)
+			continue;
+		bpf_map_delete_elem(map, &key);
+	}
+}
+
+static bool is_shim(const struct place *place, void *data)
+{
+	const struct watch *watch = data;
+
+	return identity_matches(&watch->shims, place->device, place->inode);
+}
+
+static bool is_library(const struct watch *watch, const struct place *place)
+{
+	for (size_t i = 0; i < watch->libraries; i++) {
+		if (identity_matches(&watch->library[i].identity, place->device, place->inode))
+			return true;
+	}
+	return false;
+}
+
+/* A compiler's .part, .cold or .isra piece belongs to its function. */
+static int covers(const struct image_function *function, void *name)
+{
+	size_t length = strcspn(function->name, ".");
+
+	return strlen(name) == length && !strncmp(function->name, name, length);
+}
+
+static uint8_t whose(struct watch *watch, uint32_t function, uint64_t address,
+		     const struct place *place)
+{
+	uint64_t offset;
+
+	if (!place)
+		return WATCH_BY_UNKNOWN;
+	if (is_library(watch, place))
+		return WATCH_BY_LIBRARY;
+	if (!is_shim(place, watch))
+		return WATCH_BY_PROGRAM;
+	offset = address - place->start + place->offset;
+	return image_cover(&watch->shim_image, offset, covers,
+			   (char *)watch_functions[function].name)
+		       ? WATCH_BY_WRAPPER
+		       : WATCH_BY_SHIM;
+}
+
+void process_whose(struct watch *watch, pid_t id, uint32_t function, uint64_t return_address,
+		   uint64_t when_ns, uint8_t *ret_by, bool *ret_shim)
+{
+	uint64_t changes = places_changes(watch->places);
+	uint64_t mixed = (return_address ^ (uint64_t)id * 31 ^ (uint64_t)function << 3) *
+			 UINT64_C(0x9e3779b97f4a7c15);
+	struct answer *answer = &watch->answer[mixed >> 54];
+	const struct place *place;
+
+	if (answer->process != id || answer->function != function || answer->changes != changes ||
+	    answer->return_address != return_address) {
+		/* The call ends just before the return address; the next byte may be another's. */
+		place = places_find(watch->places, id, return_address - 1, when_ns);
+		if (!place && places_scan(watch->places, id, process_consider, watch) == 0)
+			place = places_find(watch->places, id, return_address - 1, when_ns);
+		*answer = (struct answer){
+			.process = id,
+			.function = function,
+			.return_address = return_address,
+			.by = whose(watch, function, return_address - 1, place),
+			.shim = places_any(watch->places, id, when_ns, is_shim, watch),
+			.changes = places_changes(watch->places),
+		};
+	}
+	*ret_by = answer->by;
+	*ret_shim = answer->shim;
+}
+
+const struct watch_process *watch_process_of(struct watch *watch, pid_t id)
+{
+	struct process *process = process_find(watch, id);
+
+	if (!process)
+		return NULL;
+	if (!process->public.shim)
+		process->public.shim = places_any(watch->places, id, UINT64_MAX, is_shim, watch);
+	return &process->public;
+}
+
+const struct watch_process *watch_process_at(struct watch *watch, size_t index)
+{
+	struct process *process = index < watch->processes ? watch->process[index] : NULL;
+
+	if (process && !process->public.shim)
+		process->public.shim =
+			places_any(watch->places, process->public.id,
+				   process->public.ended_ns ? process->public.ended_ns : UINT64_MAX,
+				   is_shim, watch);
+	return process ? &process->public : NULL;
+}
+
+int watch_place_of(struct watch *watch, pid_t process, uint64_t address, uint64_t when_ns,
+		   struct watch_place *ret_place)
+{
+	const struct place *place = places_find(watch->places, process, address, when_ns);
+
+	if (!place)
+		return -ENOENT;
+	*ret_place = (struct watch_place){
+		.path = place->path,
+		.device = place->device,
+		.inode = place->inode,
+		.start = place->start,
+		.end = place->end,
+		.offset = address - place->start + place->offset,
+	};
+	return 0;
+}

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: (MIT OR GPL-2.0-only)
+ *
+ * What the watching programs in the kernel and their loader share: the records of the ring, the
+ * counters, and the table of where arguments lie. Every field has its place, no padding is left to
+ * chance: the ring's memory and the maps' keys are read byte by byte.
+ */
+#ifndef SLIPSTREAM_WATCH_RECORD_H
+#define SLIPSTREAM_WATCH_RECORD_H
+
+#include <linux/types.h>
+
+enum {
+	RECORD_FUNCTIONS = 1024,  /* at least WATCH_FUNCTION_COUNT */
+	RECORD_FRAMES = 16,       /* WATCH_FRAMES */
+	RECORD_DEPTH = 6,         /* WATCH_DEPTH */
+	RECORD_HOWS = 6,          /* WATCH_HOWS */
+	RECORD_PROCESSES = 65536, /* watched at a time */
+	RECORD_CALLERS = 262144,  /* (process, function, return address) triples */
+};
+
+enum record_kind {
+	RECORD_CALL = 1,
+	RECORD_FORK, /* struct process_record; `other`: the parent */
+	RECORD_EXEC,
+	RECORD_EXIT,  /* of the whole process */
+	RECORD_FIRST, /* with `all`: first call of a process not known */
+};
+
+enum call_flag {
+	CALL_RETURNED = 1 << 0,
+	CALL_NESTED = 1 << 1,
+};
+
+/* Ends with the frames, of which only frame_count are sent. */
+struct call_record {
+	__u32 kind;
+	__u32 process, thread;
+	__u32 function;
+	__u64 entered_ns, left_ns;
+	__u64 stream, bytes, source, destination;
+	__u64 off_cpu[RECORD_HOWS];
+	__u32 switches, preemptions, yields;
+	__u32 top_number, top_count;
+	__u32 scope;
+	__u8 flags, stream_class, direction, frame_count;
+	__u32 reserved;
+	__u64 frames[RECORD_FRAMES];
+};
+
+struct process_record {
+	__u32 kind;
+	__u32 process, other, reserved;
+	__u64 ns;
+	char name[16];
+};
+
+struct function_count {
+	__u64 calls, returned, ns, nested, scoped;
+};
+
+enum loss {
+	LOSS_RECORD,  /* ring full: a call's */
+	LOSS_PROCESS, /* ring full: a process's */
+	LOSS_CALL,    /* no memory for a thread's state */
+	LOSS_DEEP,
+	LOSS_LEFT,
+	LOSS_LATE,
+	LOSS_CALLER,
+	LOSS_WATCHED, /* no room for a child */
+	LOSSES,
+};
+
+struct watched {
+	__u64 since_ns, ended_ns; /* ended 0: it lives */
+};
+
+/* No padding: hashed byte by byte. */
+struct caller_key {
+	__u32 process, function;
+	__u64 return_address;
+};
+
+/* As struct watch_operand. */
+struct operand {
+	__u8 position, width, second, second_width, factor, reserved[3];
+};
+
+/* As struct watch_function, without what only the loader needs. */
+struct function_shape {
+	__u8 direction, stream_class, structure, structure_position;
+	struct operand stream, source, destination, bytes;
+};
+
+/* The driver's structures as far as they are read; watch_shape.c holds them against cuda.h. */
+struct copy_2d {
+	__u64 source_x, source_y;
+	__u32 source_type, reserved0;
+	__u64 source_host, source_device, source_array, source_pitch;
+	__u64 destination_x, destination_y;
+	__u32 destination_type, reserved1;
+	__u64 destination_host, destination_device, destination_array, destination_pitch;
+	__u64 width, height;
+};
+
+struct copy_3d {
+	__u64 source_x, source_y, source_z, source_level;
+	__u32 source_type, reserved0;
+	__u64 source_host, source_device, source_array, source_context, source_pitch, source_height;
+	__u64 destination_x, destination_y, destination_z, destination_level;
+	__u32 destination_type, reserved1;
+	__u64 destination_host, destination_device, destination_array, destination_context,
+		destination_pitch, destination_height;
+	__u64 width, height, depth;
+};
+
+#endif
