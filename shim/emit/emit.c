@@ -25,6 +25,7 @@
 #include "emit/internal.h"
 #include "emit/lock.h"
 #include "emit/trace.h"
+#include "emit/usdt.h"
 
 enum phase { PHASE_CLOSED, PHASE_OPENING, PHASE_OPEN, PHASE_FAILED };
 
@@ -289,6 +290,7 @@ void emit_wait(const struct emit_finding *finding)
 	}
 	if (__builtin_expect(trace_wants_waits(), 0))
 		trace_wait(finding, wait_id, known, count);
+	USDT_WAIT(finding->rule, finding->function, finding->blocked_ns, finding->site);
 }
 
 bool emit_records(enum trace_event event)

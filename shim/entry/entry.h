@@ -26,6 +26,7 @@
 #include "driver/driver.h"
 #include "emit/busy.h"
 #include "emit/emit.h"
+#include "emit/usdt.h"
 #include "entry/operands.h"
 #include "legacy/legacy.h"
 #include "rewrite/rewrite.h"

@@ -23,7 +23,7 @@ static uint64_t plain_word;
 static uint64_t *own_page =
 	&plain_word; /* the same place as entry_page, writable; constant after set-up */
 
-const uint64_t *entry_page = &no_page;
+const uint64_t *entry_page USDT_BESIDE = &no_page;
 bool entry_off;
 
 enum { SETUP_NONE, SETUP_RUNNING, SETUP_DONE };

@@ -39,7 +39,7 @@ CUresult ENTRY_EXPORT cuGetProcAddress(const char *symbol, void **pfn, int cudaV
 	CUresult result;
 	void *found;
 
-	entry_count(FUNCTION_cuGetProcAddress);
+	USDT_SCOPE(FUNCTION_cuGetProcAddress, !entry_count(FUNCTION_cuGetProcAddress));
 	real = ENTRY_DRIVER(cuGetProcAddress);
 	if (!real)
 		return entry_missing(FUNCTION_cuGetProcAddress);
@@ -56,7 +56,7 @@ CUresult ENTRY_EXPORT cuGetProcAddress_v2(const char *symbol, void **pfn, int cu
 	CUresult result;
 	void *found;
 
-	entry_count(FUNCTION_cuGetProcAddress_v2);
+	USDT_SCOPE(FUNCTION_cuGetProcAddress_v2, !entry_count(FUNCTION_cuGetProcAddress_v2));
 	real = ENTRY_DRIVER(cuGetProcAddress_v2);
 	if (!real)
 		return entry_missing(FUNCTION_cuGetProcAddress_v2);
@@ -115,7 +115,7 @@ CUresult ENTRY_EXPORT cuGetExportTable(const void **ppExportTable, const CUuuid 
 	enum table table;
 	CUresult result;
 
-	entry_count(FUNCTION_cuGetExportTable);
+	USDT_SCOPE(FUNCTION_cuGetExportTable, !entry_count(FUNCTION_cuGetExportTable));
 	real = ENTRY_DRIVER(cuGetExportTable);
 	if (!real)
 		return entry_missing(FUNCTION_cuGetExportTable);
@@ -145,6 +145,7 @@ CUresult ENTRY_EXPORT cuGetExportTable(const void **ppExportTable, const CUuuid 
 CUresult ENTRY_EXPORT cuDriverGetVersion(int *driverVersion)
 {
 	bool rooms = entry_count(FUNCTION_cuDriverGetVersion);
+	USDT_SCOPE(FUNCTION_cuDriverGetVersion, !rooms);
 	CUresult (*real)(int *) = ENTRY_DRIVER(cuDriverGetVersion);
 	CUresult result;
 
@@ -161,6 +162,7 @@ CUresult ENTRY_EXPORT cuDriverGetVersion(int *driverVersion)
 CUresult ENTRY_EXPORT cuInit(unsigned int Flags)
 {
 	bool rooms = entry_count(FUNCTION_cuInit);
+	USDT_SCOPE(FUNCTION_cuInit, !rooms);
 	CUresult (*real)(unsigned int) = ENTRY_DRIVER(cuInit);
 	CUresult (*version)(int *);
 	CUresult result;

@@ -17,6 +17,7 @@
 #include "catalogue/catalogue.h"
 #include "config.h"
 #include "driver/driver.h"
+#include "emit/usdt.h"
 #include "legacy/internal.h"
 #include "legacy/legacy.h"
 #include "state/launch.h"
@@ -554,6 +555,9 @@ void legacy_leave(const struct call *call, struct legacy_pass *pass, CUresult re
 	if (pass->held)
 		legacy_unlock(pass->context);
 	legacy_tell(pass);
+	if (pass->redirected)
+		USDT_REWRITE(CONFIG_FIX_STREAMS, USDT_REWRITE_REDIRECTED, call->function,
+			     call->bytes);
 	if (pass->counted)
 		busy_in_flight(0, 0);
 	/* Behind the call: who finds nobody in flight comes after it. */

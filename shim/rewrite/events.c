@@ -103,6 +103,16 @@ void events_real_free(const struct call *call, enum config_fix rewrite, const ch
 	emit_trace(TRACE_REAL_FREE, &event);
 }
 
+_Static_assert(USDT_REWRITE_HIT == TRACE_REWRITTEN_HIT &&
+		       USDT_REWRITE_PARKED == TRACE_REWRITTEN_PARKED &&
+		       USDT_REWRITE_STAGED == TRACE_REWRITTEN_STAGED,
+	       "one number for the same");
+
+void events_listen(const struct call *call, enum config_fix rewrite, uint32_t how, uint64_t bytes)
+{
+	USDT_REWRITE(rewrite, how, call->function, bytes);
+}
+
 void events_call(const struct call *call, enum config_fix rewrite, uint32_t how, uint64_t bytes)
 {
 	struct trace_rewritten event;

@@ -11,6 +11,7 @@
 
 #include "config.h"
 #include "emit/emit.h"
+#include "emit/usdt.h"
 
 struct call;
 
@@ -27,13 +28,18 @@ void events_real_free(const struct call *call, enum config_fix rewrite, const ch
  */
 uint32_t events_name(enum config_fix rewrite);
 
+/* What a listener is told of a call that was rewritten. Behind what it tells of. */
+void events_listen(const struct call *call, enum config_fix rewrite, uint32_t how, uint64_t bytes);
+
 /* Slow way of events_rewritten(). */
 void events_call(const struct call *call, enum config_fix rewrite, uint32_t how, uint64_t bytes);
 
-/* A call was rewritten; `how`: TRACE_REWRITTEN_<how>. One load where the trace is not of level full. */
+/* A call was rewritten; `how`: TRACE_REWRITTEN_<how>. Two loads where the trace is not of level full and nobody listens. */
 static inline void events_rewritten(const struct call *call, enum config_fix rewrite, uint32_t how,
 				    uint64_t bytes)
 {
+	if (USDT_LISTENS(rewrite))
+		events_listen(call, rewrite, how, bytes);
 	if (__builtin_expect(emit_traces_full(), 0))
 		events_call(call, rewrite, how, bytes);
 }

@@ -21,6 +21,7 @@
 #include "driver/driver.h"
 #include "emit/busy.h"
 #include "emit/emit.h"
+#include "emit/usdt.h"
 #include "rewrite/contexts.h"
 #include "rewrite/deny.h"
 #include "rewrite/events.h"
@@ -88,6 +89,7 @@ bool rewrite_device_alloc(struct call *call, CUresult *ret_result, CUdeviceptr *
 		held_less(context, pool_size(POOL_DEVICE, bytes));
 		call->flags |= CALL_REWRITTEN;
 		events_rewritten(call, CONFIG_FIX_FREES, TRACE_REWRITTEN_HIT, bytes);
+		USDT_POOL(USDT_POOL_HIT, POOL_DEVICE, pool_size(POOL_DEVICE, bytes), address);
 		*ret_address = address;
 		*ret_result = CUDA_SUCCESS;
 		done = true;
@@ -120,6 +122,7 @@ static void really_free(struct call *call, CUresult *ret_result, CUdeviceptr add
 		return;
 	}
 	COUNT_FREES(real_frees, 1);
+	USDT_POOL(USDT_POOL_FREED, POOL_DEVICE, block.size, block.address);
 	if (!call->entered)
 		call->entered = busy_driver(call->function, clock_ticks());
 	*ret_result = DRAINING(driver.cuMemFree_v2(address));
@@ -182,6 +185,7 @@ bool rewrite_device_free(struct call *call, CUresult *ret_result, CUdeviceptr ad
 		}
 		*ret_result = CUDA_SUCCESS;
 		events_rewritten(call, CONFIG_FIX_FREES, TRACE_REWRITTEN_PARKED, block.requested);
+		USDT_POOL(USDT_POOL_PARKED, POOL_DEVICE, block.size, block.address);
 		counts_bytes();
 		return true;
 	}
@@ -225,10 +229,12 @@ bool rewrite_device_free_async(struct call *call, CUresult *ret_result, CUdevice
 			      ? driver.cuMemFreeAsync_ptsz(address, call->stream_handle)
 			      : driver.cuMemFreeAsync(address, call->stream_handle);
 	call->left = clock_ticks();
-	if (*ret_result == CUDA_SUCCESS)
+	if (*ret_result == CUDA_SUCCESS) {
 		COUNT_FREES(real_frees, 1);
-	else if (!again)
+		USDT_POOL(USDT_POOL_FREED, POOL_DEVICE, block.size, block.address);
+	} else if (!again) {
 		pool_put_back(&block);
+	}
 	counts_bytes();
 	return true;
 }

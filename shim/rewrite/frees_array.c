@@ -15,6 +15,7 @@
 #include "driver/driver.h"
 #include "emit/busy.h"
 #include "emit/emit.h"
+#include "emit/usdt.h"
 #include "rewrite/contexts.h"
 #include "rewrite/events.h"
 #include "rewrite/frees.h"
@@ -172,6 +173,7 @@ static void really_destroy(struct call *call, CUresult *ret_result, uint64_t han
 		return;
 	}
 	COUNT_FREES(real_frees, 1);
+	USDT_POOL(USDT_POOL_FREED, POOL_ARRAY, block.size, block.address);
 	if (!call->entered)
 		call->entered = busy_driver(call->function, clock_ticks());
 	*ret_result = DRAINING(array_destroy(&block));
@@ -223,6 +225,7 @@ static bool destroy_or_keep(struct call *call, CUresult *ret_result, uint64_t ha
 		call->flags |= CALL_REWRITTEN;
 		*ret_result = CUDA_SUCCESS;
 		events_rewritten(call, CONFIG_FIX_FREES, TRACE_REWRITTEN_PARKED, block.requested);
+		USDT_POOL(USDT_POOL_PARKED, POOL_ARRAY, block.size, block.address);
 		counts_bytes();
 		return true;
 	}

@@ -8,6 +8,7 @@
 #include "clock.h"
 #include "driver/driver.h"
 #include "emit/emit.h"
+#include "emit/usdt.h"
 #include "pool/pool.h"
 #include "rewrite/contexts.h"
 #include "rewrite/frees.h"
@@ -124,6 +125,7 @@ static uint32_t give_back(enum pool_kind kind, uint64_t context, uint64_t keep, 
 	for (block = list; block; block = block->next) {
 		count++;
 		COUNT_FREES(real_frees, 1);
+		USDT_POOL(USDT_POOL_GIVEN_BACK, kind, block->size, block->address);
 		if (DRAINING(kind == POOL_ARRAY
 				     ? array_destroy(block)
 				     : driver.cuMemFree_v2(block->address)) != CUDA_SUCCESS)

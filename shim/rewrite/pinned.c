@@ -18,6 +18,7 @@
 #include "driver/driver.h"
 #include "emit/busy.h"
 #include "emit/emit.h"
+#include "emit/usdt.h"
 #include "pool/magazine.h"
 #include "rewrite/contexts.h"
 #include "rewrite/deny.h"
@@ -74,6 +75,7 @@ static uint32_t free_list(struct pool_block *list)
 	for (block = list; block; block = block->next) {
 		count++;
 		COUNT(real_frees, 1);
+		USDT_POOL(USDT_POOL_GIVEN_BACK, POOL_PINNED, block->size, block->address);
 		/* Before: the address may become anybody's memory at once. */
 		if (block->listed)
 			state_pinned_ends(block->address);
@@ -186,6 +188,7 @@ bool rewrite_host_alloc(struct call *call, CUresult *ret_result, void **ret_addr
 		pinned_clear(address, bytes);
 		short_fill(context, flags, bytes);
 		events_rewritten(call, CONFIG_FIX_PINNED, TRACE_REWRITTEN_HIT, bytes);
+		USDT_POOL(USDT_POOL_HIT, POOL_PINNED, pool_size(POOL_PINNED, bytes), address);
 		*ret_address = (void *)(uintptr_t)address;
 		*ret_result = CUDA_SUCCESS;
 		done = true;
@@ -245,6 +248,7 @@ static void really_free(struct call *call, CUresult *ret_result, void *address)
 		return;
 	}
 	COUNT(real_frees, 1);
+	USDT_POOL(USDT_POOL_FREED, POOL_PINNED, block.size, block.address);
 	if (!call->entered)
 		call->entered = busy_driver(call->function, clock_ticks());
 	*ret_result = DRAINING(driver.cuMemFreeHost(address));
@@ -263,6 +267,13 @@ static enum pool_state look(const struct call *call, const void *address,
 	    contexts_sweep())
 		state = pool_look((uintptr_t)address, ret_block);
 	return state;
+}
+
+/* `block`: as it was before it was parked. */
+static void tell_parked(const struct call *call, const struct pool_block *block)
+{
+	events_rewritten(call, CONFIG_FIX_PINNED, TRACE_REWRITTEN_PARKED, block->requested);
+	USDT_POOL(USDT_POOL_PARKED, POOL_PINNED, block->size, block->address);
 }
 
 bool rewrite_host_free(struct call *call, CUresult *ret_result, void *address)
@@ -299,6 +310,7 @@ bool rewrite_host_free(struct call *call, CUresult *ret_result, void *address)
 		COUNT(waits_avoided, call->pending_count != 0);
 		call->flags |= CALL_REWRITTEN;
 		*ret_result = CUDA_SUCCESS;
+		tell_parked(call, &block);
 		return true;
 	}
 	if (!why && pool_park((uintptr_t)address, block.context, ready)) {
@@ -310,7 +322,7 @@ bool rewrite_host_free(struct call *call, CUresult *ret_result, void *address)
 			call->flags |= CALL_REWRITTEN;
 		}
 		*ret_result = CUDA_SUCCESS;
-		events_rewritten(call, CONFIG_FIX_PINNED, TRACE_REWRITTEN_PARKED, block.requested);
+		tell_parked(call, &block);
 		counts_pinned_bytes();
 		return true;
 	}

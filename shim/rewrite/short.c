@@ -6,6 +6,7 @@
 
 #include "config.h"
 #include "emit/emit.h"
+#include "emit/usdt.h"
 #include "pool/magazine.h"
 #include "rewrite/events.h"
 #include "rewrite/internal.h"
@@ -20,7 +21,21 @@ _Static_assert(sizeof(struct record_rewrite) + 64 <= RECORD_SIZE,
 
 __thread struct pool_magazine *short_magazine;
 
-bool short_host_alloc(void **ret_address, size_t bytes, unsigned int flags)
+static inline bool is_listened_to(void)
+{
+	return USDT_LISTENS(pool) || USDT_LISTENS(rewrite);
+}
+
+/* For who listens. The block may be anybody's by now: `size` and `bytes` are from before. */
+static __attribute__((cold, noinline)) void tell(uint32_t function, bool hit, uint64_t address,
+						 uint64_t size, uint64_t bytes)
+{
+	USDT_POOL(hit ? USDT_POOL_HIT : USDT_POOL_PARKED, POOL_PINNED, size, address);
+	USDT_REWRITE(CONFIG_FIX_PINNED, hit ? USDT_REWRITE_HIT : USDT_REWRITE_PARKED, function,
+		     bytes);
+}
+
+bool short_host_alloc(uint32_t function, void **ret_address, size_t bytes, unsigned int flags)
 {
 	struct pool_block *block;
 	uint64_t context;
@@ -40,6 +55,8 @@ bool short_host_alloc(void **ret_address, size_t bytes, unsigned int flags)
 	}
 	pinned_clear(block->address, bytes);
 	*ret_address = (void *)(uintptr_t)block->address;
+	if (is_listened_to())
+		tell(function, true, block->address, block->size, bytes);
 	return true;
 }
 
@@ -69,25 +86,35 @@ static bool park(const struct pool_block *block, uint64_t address, uint64_t cont
 	return true;
 }
 
-bool short_host_free(void *address)
+bool short_host_free(uint32_t function, void *address)
 {
 	struct pool_block *block = pool_find_unlocked((uintptr_t)address);
-	uint64_t context;
+	uint64_t context, size = 0, bytes = 0;
+	bool done;
 
 	if (!block)
 		return false;
 	context = state_current_context();
 	if (!context)
 		return false;
+	if (is_listened_to()) {
+		size = __atomic_load_n(&block->size, __ATOMIC_RELAXED);
+		bytes = __atomic_load_n(&block->requested, __ATOMIC_RELAXED);
+	}
 	/* Before the block can be anybody's: what was submitted until now is what may use it. */
 	switch (state_at_a_glance()) {
 	case STATE_IDLE:
-		return pool_magazine_keep(short_magazine, block, (uintptr_t)address, context);
+		done = pool_magazine_keep(short_magazine, block, (uintptr_t)address, context);
+		break;
 	case STATE_WORKS:
-		return park(block, (uintptr_t)address, context);
+		done = park(block, (uintptr_t)address, context);
+		break;
 	default:
 		return false;
 	}
+	if (__builtin_expect(size != 0, 0) && done)
+		tell(function, false, (uintptr_t)address, size, bytes);
+	return done;
 }
 
 /* Under LOCK_POOL. */

@@ -32,8 +32,9 @@ struct pool_magazine;
 extern __thread struct pool_magazine *short_magazine
 	__attribute__((visibility("hidden"), tls_model("initial-exec")));
 
-bool short_host_alloc(void **ret_address, size_t bytes, unsigned int flags);
-bool short_host_free(void *address);
+/* `function`: number of the wrapper, for who listens. */
+bool short_host_alloc(uint32_t function, void **ret_address, size_t bytes, unsigned int flags);
+bool short_host_free(uint32_t function, void *address);
 
 /* The thread ends, in the rooms: its blocks go to the others. Calls no driver. */
 void short_thread_exit(void);

@@ -356,8 +356,8 @@ def long_way(export, short):
     return [f'{head} __asm__("{name}.long");', head, "{",
             f"\t{prototype.declare_pointer('real_')};", "\tstruct state_launch launch_;", "\tuint64_t entered_, left_;", "\tstruct busy busy_ = {0};", "\tstruct call call;",
             *legacy_variables(export),
-            "\tCUresult result_;", "\tbool rooms_, plain_;", "", f"\trooms_ = entry_count(FUNCTION_{name});", f"\treal_ = ENTRY_DRIVER({name});",
-            "\tif (entry_unlikely(!real_))", f"\t\treturn entry_missing(FUNCTION_{name});",
+            "\tCUresult result_;", "\tbool rooms_, plain_;", "", f"\trooms_ = entry_count(FUNCTION_{name});", scope(export),
+            f"\treal_ = ENTRY_DRIVER({name});", "\tif (entry_unlikely(!real_))", f"\t\treturn entry_missing(FUNCTION_{name});",
             *passes(export, arguments), "\tentry_rooms_enter();",
             "\tpass_.context = NULL;", "\tstate_launch_begins();",
             *([] if short == "true" else [f"\tplain_ = {short} &&"]),
@@ -386,15 +386,20 @@ def wrapper(export):
     if row.level == "count" and row.rewrite:
         # A getter: what the rewrites know of it answers, without a struct call.
         lines += [f"\t{pointer};", "\tCUresult result_;", "\tbool rooms_, done_;", "", f"\trooms_ = entry_count({number});",
-                  f"\treal_ = ENTRY_DRIVER({name});", "\tif (entry_unlikely(!real_))", f"\t\treturn entry_missing({number});",
+                  scope(export), f"\treal_ = ENTRY_DRIVER({name});", "\tif (entry_unlikely(!real_))", f"\t\treturn entry_missing({number});",
                   "\tif (entry_unlikely(rewrite_active()) && rooms_) {", "\t\tentry_rooms_enter();",
                   f"\t\tdone_ = {row.rewrite[0].c_rewrite('NULL')};", "\t\tentry_rooms_leave();",
                   "\t\tif (done_)", "\t\t\treturn result_;", "\t}", f"\treturn real_({arguments});", "}", ""]
         return "\n".join(lines)
     if row.level == "count":
         forget = ["\tstate_launch_end_row();"] if row.kind == "context" else []
+        # By itself, so that the call stays a jump where nobody listens.
+        lines = [f'static ENTRY_COLD CUresult listened_{name}({prototype.parameter_list()}) __asm__("{name}.listened");', "",
+                 f"static ENTRY_COLD CUresult listened_{name}({prototype.parameter_list()})", "{",
+                 f"\tUSDT_SCOPE({number}, entry_thread.hold != 0);", "", f"\treturn ENTRY_DRIVER({name})({arguments});", "}", ""] + lines
         lines += [f"\t{pointer};", "", f"\tentry_count({number});", *forget, f"\treal_ = ENTRY_DRIVER({name});",
-                  "\tif (entry_unlikely(!real_))", f"\t\treturn entry_missing({number});", f"\treturn real_({arguments});", "}", ""]
+                  "\tif (entry_unlikely(!real_))", f"\t\treturn entry_missing({number});",
+                  "\tif (usdt_scope_listens())", f"\t\treturn listened_{name}({arguments});", f"\treturn real_({arguments});", "}", ""]
         return "\n".join(lines)
     short = short_way(export)
     if short:
@@ -402,7 +407,7 @@ def wrapper(export):
         return "\n".join(lines)
     room = ["\tstruct rewrite_room room_ = {0};", "\tbool again_;"] if row.retry != "none" else []
     lines += [f"\t{pointer};", "\tstruct call call;", *legacy_variables(export), "\tCUresult result_;", "\tstruct busy busy_;", "\tbool rooms_;", *room, "",
-              f"\trooms_ = entry_count({number});", *short_rewrite(export), f"\treal_ = ENTRY_DRIVER({name});",
+              f"\trooms_ = entry_count({number});", scope(export), *short_rewrite(export), f"\treal_ = ENTRY_DRIVER({name});",
               "\tif (entry_unlikely(!real_))", f"\t\treturn entry_missing({number});",
               *passes(export, arguments)]
     lines += begin(export, "\t") + ["\tentry_rooms_enter();", f"\tbusy_ = busy_begin(entry_thread.busy, {number});", "\tstate_before(&call);"]
@@ -430,13 +435,18 @@ def real_call(export):
     return f"DRAINING({call})" if drains else call
 
 
+def scope(export):
+    """For who listens from outside (shim/emit/usdt.h): the call is in the library's hands until it returns."""
+    return f"\tUSDT_SCOPE(FUNCTION_{export.name}, !rooms_);"
+
+
 def short_rewrite(export):
     """What a rewrite can do at once, without a struct call (shim/rewrite/short.h)."""
     hook = export.row.rewrite[0] if export.row.rewrite else None
     if not hook or hook.name not in SHORT_REWRITES:
         return []
     return ["\tif (entry_likely(rooms_) && short_magazine) {", "\t\tentry_rooms_enter();",
-            f"\t\trooms_ = !short_{hook.name}({', '.join(hook.arguments)});", "\t\tentry_rooms_leave();",
+            f"\t\trooms_ = !short_{hook.name}({', '.join([f'FUNCTION_{export.name}', *hook.arguments])});", "\t\tentry_rooms_leave();",
             "\t\tif (!rooms_)", "\t\t\treturn CUDA_SUCCESS;", "\t}"]
 
 
@@ -453,7 +463,7 @@ def check_names(export):
     """Parameters must not shadow what a wrapper calls its own."""
     for name in export.prototype.names():
         if name in ("call", "result_", "real_", "rooms_", "plain_", "launch_", "entered_", "left_",
-                    "ready_", "done_", "again_", "room_", "return_address_", "frame_", "pass_", "config_", "busy_"):
+                    "ready_", "done_", "again_", "room_", "scope_", "return_address_", "frame_", "pass_", "config_", "busy_"):
             sys.exit(f"wrappers: {export.name}: parameter '{name}' has the name of a wrapper's variable")
 
 
