@@ -80,7 +80,9 @@ void run_query_event(struct world *world, const struct action *action)
 
 void run_synchronize_all(struct world *world, const struct action *action)
 {
+	pthread_mutex_lock(&world->capture_lock);
 	status(world, action, cuCtxSynchronize());
+	pthread_mutex_unlock(&world->capture_lock);
 }
 
 void run_write_value(struct world *world, const struct action *action)
@@ -303,4 +305,68 @@ void run_restart(struct world *world, const struct action *action)
 	status(world, action,
 	       cuStreamCreate(stream, action->lane >= FIRST_SIDE ? CU_STREAM_NON_BLOCKING
 								 : CU_STREAM_DEFAULT));
+}
+
+static void hash_there(struct world *world, const struct action *action, CUstream stream)
+{
+	status(world, action,
+	       hash_on(world, action, (struct target){stream, false}, action->to, action->to));
+}
+
+/* Behind the lane, and the lane behind it: by events, or between two legacy operations by their order alone. It ends with its work pending. */
+static void brief_stream(struct world *world, const struct action *action, bool blocking)
+{
+	struct target on = target(world, action);
+	bool by_events = !blocking || action->lane != LEGACY;
+	CUstream stream;
+	CUevent event;
+
+	MUST(cuStreamCreate(&stream, blocking ? CU_STREAM_DEFAULT : CU_STREAM_NON_BLOCKING));
+	MUST(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+	if (by_events) {
+		status(world, action, ON(on, cuEventRecord)(event, on.stream));
+		status(world, action, cuStreamWaitEvent(stream, event, 0));
+	} else {
+		hash_there(world, action, CU_STREAM_LEGACY);
+	}
+	hash_there(world, action, stream);
+	if (by_events) {
+		status(world, action, cuEventRecord(event, stream));
+		status(world, action, ON(on, cuStreamWaitEvent)(on.stream, event, 0));
+	} else {
+		hash_there(world, action, CU_STREAM_LEGACY);
+	}
+	status(world, action, cuEventDestroy(event));
+	status(world, action, cuStreamDestroy(stream));
+}
+
+/* In the relaxed mode, and on a stream that the legacy one has nothing to do with: other threads are to work on. */
+static void brief_capture(struct world *world, const struct action *action)
+{
+	struct target on = target(world, action);
+	CUgraphExec exec;
+	CUstream stream;
+	CUgraph graph;
+	unsigned int place;
+
+	MUST(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	pthread_mutex_lock(&world->capture_lock);
+	status(world, action, cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+	hash_there(world, action, stream);
+	MUST(cuStreamEndCapture(stream, &graph));
+	pthread_mutex_unlock(&world->capture_lock);
+	status(world, action, cuStreamDestroy(stream));
+	MUST(cuGraphInstantiate(&exec, graph, 0));
+	status(world, action, ON(on, cuGraphLaunch)(exec, on.stream));
+	place = __atomic_fetch_add(&world->execs, 1, __ATOMIC_RELAXED);
+	world->graphs[place] = graph;
+	world->all_execs[place] = exec;
+}
+
+void run_brief(struct world *world, const struct action *action)
+{
+	if (action->item < 2)
+		brief_stream(world, action, action->item);
+	else
+		brief_capture(world, action);
 }

@@ -196,6 +196,7 @@ static void make_world(struct world *world)
 	for (unsigned int i = FIRST_PINNED; i < BUFFERS; i++)
 		paint((void *)world->buffer[i], value + i);
 	pthread_mutex_init(&world->mutex, NULL);
+	pthread_mutex_init(&world->capture_lock, NULL);
 	pthread_mutex_init(&world->turn_lock, NULL);
 	pthread_cond_init(&world->turned, NULL);
 }
@@ -223,6 +224,7 @@ static void end_world(struct world *world)
 	for (unsigned int c = program->contexts; c; c--)
 		end_context(world, c - 1);
 	pthread_mutex_destroy(&world->mutex);
+	pthread_mutex_destroy(&world->capture_lock);
 	pthread_mutex_destroy(&world->turn_lock);
 	pthread_cond_destroy(&world->turned);
 }

@@ -33,10 +33,10 @@ static const struct {
 	{OPERATION_take, 3, 0, 5},        {OPERATION_give, 2, 0, 5},
 	{OPERATION_renew, 2, 1, 5},       {OPERATION_pin, 2, 1, 5},
 	{OPERATION_map, 1, 0, 5},         {OPERATION_restart, 4, 0, 6},
-	{OPERATION_hand, 3, 0, 6},        {OPERATION_gate, 2, 0, 7},
-	{OPERATION_open, 1, 0, 7},        {OPERATION_peer, 2, 0, 8},
+	{OPERATION_hand, 3, 2, 6},        {OPERATION_gate, 2, 0, 7},
+	{OPERATION_open, 1, 0, 7},        {OPERATION_peer, 2, 2, 8},
 	{OPERATION_add, 3, 20, 0},        {OPERATION_ask, 2, 1, 8},
-	{OPERATION_wrong, 2, 1, 8},
+	{OPERATION_wrong, 2, 1, 8},       {OPERATION_brief, 2, 5, 6},
 };
 
 #define SPECIALS 9

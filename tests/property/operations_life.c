@@ -211,6 +211,25 @@ void plan_restart(struct planner *p)
 	p->life[context][lane]++;
 }
 
+/* A stream or a capture of the thread's own, which begins and ends in one action: for a lane it is one write. */
+void plan_brief(struct planner *p)
+{
+	const uint16_t *number = p->operation->number;
+	unsigned int context = some_context(p), lane = some_lane(p, context),
+		     to = pick(p, device_buffers(context), number[3] / 4);
+	struct action *action;
+
+	if (to == BUFFERS || p->capture.active)
+		return;
+	action = place(p, ACTION_brief, p->operation->thread,
+		       (struct effect){context, lane, bit(to), bit(to)});
+	if (!action)
+		return;
+	action->to = (uint8_t)to;
+	/* A graph that is made may wait for what is behind a gate. */
+	action->item = (uint8_t)(number[3] % (may_wait(p) ? 4 : 2));
+}
+
 /* ---- questions and mistakes ---- */
 
 void plan_ask(struct planner *p)

@@ -85,6 +85,7 @@ enum {
 	OP(ask)                                                                                    \
 	OP(wrong)                                                                                  \
 	OP(flood)                                                                                  \
+	OP(brief)                                                                                  \
 	OP(parallel)                                                                               \
 	OP(serial)
 
@@ -163,6 +164,7 @@ int program_read(struct program *ret_program, FILE *from);
 	A(pin)                                                                                     \
 	A(map)                                                                                     \
 	A(restart)                                                                                 \
+	A(brief)                                                                                   \
 	A(write_value)                                                                             \
 	A(wait_value)                                                                              \
 	A(gate)                                                                                    \

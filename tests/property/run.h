@@ -15,7 +15,7 @@
 
 enum { KERNEL_hash, KERNEL_fill, KERNEL_copy, KERNEL_saxpy, KERNEL_gate, KERNELS };
 
-#define ALL_EXECS 32
+#define ALL_EXECS OPERATIONS
 #define SUM       16 /* floats of the sum that threads add to */
 
 struct context {
@@ -53,9 +53,10 @@ struct world {
 	struct host_work host[ACTIONS];
 	struct log log[THREADS];
 	CUcontext current[THREADS];
-	pthread_mutex_t mutex;  /* the program's: `add`, and some host functions */
-	unsigned int flooded;   /* launches so far; atomic, any thread */
-	bool armed, flood_over; /* the same */
+	pthread_mutex_t mutex;        /* the program's: `add`, and some host functions */
+	unsigned int flooded;         /* launches so far; atomic, any thread */
+	bool armed, flood_over;       /* the same */
+	pthread_mutex_t capture_lock; /* a wait for a context ends the captures in it */
 	pthread_mutex_t turn_lock;
 	pthread_cond_t turned;
 	unsigned int
