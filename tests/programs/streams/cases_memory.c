@@ -45,12 +45,15 @@ static void attributes(void)
 /* Copies that never wait go along; those that may, by the kinds of their memory, do not. */
 static void copies(void)
 {
-	CUdeviceptr block;
+	CUdeviceptr block, waiting;
 	unsigned char pageable[64];
+	int on = 1;
 	void *pinned;
 
 	start();
 	OK(cuMemAlloc(&block, 4096));
+	OK(cuMemAlloc(&waiting, 4096));
+	OK(cuPointerSetAttribute(&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, waiting));
 	OK(cuMemHostAlloc(&pinned, 4096, 0));
 	memset(pinned, 3, 4096);
 	memset(pageable, 4, sizeof(pageable));
@@ -61,9 +64,11 @@ static void copies(void)
 	OK(cuMemsetD8Async(block + 128, 5, 64, NULL));
 	OK(cuMemcpyDtoHAsync((char *)pinned + 1024, block, 192, NULL));
 	step(a, 1);
+	OK(cuMemsetD8Async((CUdeviceptr)(uintptr_t)pinned + 2048, 6, 64, NULL));
 	OK(cuMemcpyHtoDAsync(block, pageable, 64, NULL));
 	step(a, 1);
 	OK(cuMemcpyDtoH(pageable, block, 64));
+	OK(cuMemcpyDtoDAsync(waiting, block, 64, NULL));
 	end();
 	step(NULL, 0);
 	OK(cuStreamSynchronize(NULL));
