@@ -116,7 +116,7 @@ static void *short_alloc(size_t bytes)
 {
 	void *address = NULL;
 
-	return short_host_alloc(&address, bytes, 0) ? address : NULL;
+	return short_host_alloc(0, &address, bytes, 0) ? address : NULL;
 }
 
 static int begin(void **state)
@@ -165,17 +165,17 @@ static void test_pair(void **state)
 		for (int j = 0; j < i; j++)
 			assert_int_not_equal(ids[i], ids[j]);
 		assert_null(short_alloc(BYTES));
-		assert_true(short_host_free(block));
-		assert_false(short_host_free(block));
+		assert_true(short_host_free(0, block));
+		assert_false(short_host_free(0, block));
 		assert_int_equal(long_free(block), CUDA_ERROR_INVALID_VALUE);
 	}
 	assert_int_equal(made, 1);
-	assert_false(short_host_free(block + 16));
-	assert_false(short_host_free(NULL));
+	assert_false(short_host_free(0, block + 16));
+	assert_false(short_host_free(0, NULL));
 	assert_null(short_alloc(0));
 	assert_null(short_alloc(SIZE_MAX));
-	assert_false(short_host_alloc(NULL, BYTES, 0));
-	assert_false(short_host_alloc((void **)&block, BYTES, CU_MEMHOSTALLOC_WRITECOMBINED));
+	assert_false(short_host_alloc(0, NULL, BYTES, 0));
+	assert_false(short_host_alloc(0, (void **)&block, BYTES, CU_MEMHOSTALLOC_WRITECOMBINED));
 }
 
 /* What the driver has is what state says of an address: kept blocks, those of a larger request, and none that the driver is to free. */
@@ -185,17 +185,17 @@ static void test_range(void **state)
 
 	assert_ptr_equal(short_alloc(BYTES), block);
 	assert_int_equal(kind_at(block + BYTES - 1), MEMORY_PINNED);
-	assert_true(short_host_free(block));
+	assert_true(short_host_free(0, block));
 	assert_int_equal(kind_at(block), MEMORY_PINNED);
 	assert_ptr_equal(short_alloc(1024), block);
 	assert_int_equal(kind_at(block + 1023), MEMORY_PINNED);
-	assert_true(short_host_free(block));
+	assert_true(short_host_free(0, block));
 	/* Freed the long way, given out the short way. */
 	assert_ptr_equal(long_alloc(BYTES), block);
 	assert_int_equal(long_free(block), CUDA_SUCCESS);
 	assert_ptr_equal(short_alloc(BYTES), block);
 	assert_int_equal(kind_at(block + BYTES - 1), MEMORY_PINNED);
-	assert_true(short_host_free(block));
+	assert_true(short_host_free(0, block));
 	/* All goes back: host_free() looks. */
 	no_memory = true;
 	long_alloc(64 * BYTES);
@@ -209,7 +209,7 @@ static void test_range_ends(void **state)
 	struct pool_block found;
 
 	assert_ptr_equal(short_alloc(BYTES), block);
-	assert_true(short_host_free(block));
+	assert_true(short_host_free(0, block));
 	{
 		struct call call = world_call(FUNCTION_cuCtxSynchronize, NULL);
 		CUresult result;
@@ -235,7 +235,7 @@ static void test_open_allocations(void **state)
 
 	assert_ptr_equal(short_alloc(BYTES), first);
 	second = long_alloc(BYTES);
-	assert_true(short_host_free(first));
+	assert_true(short_host_free(0, first));
 	/* In a larger allocation than before, and of one that is held: none of it is told. */
 	do {
 		count = rewrite_open_allocations(after, found, 3);
@@ -261,13 +261,13 @@ static void test_parked(void **state)
 	world_create_stream(STREAM(0), CU_STREAM_NON_BLOCKING);
 	assert_ptr_equal(short_alloc(BYTES), block);
 	world_launch(STREAM(0), KERNEL(0));
-	assert_true(short_host_free(block));
+	assert_true(short_host_free(0, block));
 	assert_int_equal(pool_look((uintptr_t)block, &found), POOL_PARKED);
 	assert_true(counts->parked == parked + 1 && counts->waits_avoided == avoided + 1);
 	assert_true(counts->held_bytes >= 1024);
 	/* The driver has it pinned still. */
 	assert_int_equal(kind_at(block + BYTES - 1), MEMORY_PINNED);
-	assert_false(short_host_free(block));
+	assert_false(short_host_free(0, block));
 	assert_int_equal(long_free(block), CUDA_ERROR_INVALID_VALUE);
 	assert_null(short_alloc(BYTES));
 	assert_ptr_not_equal(long_alloc(BYTES), block);
@@ -275,7 +275,7 @@ static void test_parked(void **state)
 	assert_ptr_equal(long_alloc(BYTES), block);
 	/* What is given back to the driver has no range: host_free() looks. */
 	world_launch(STREAM(0), KERNEL(0));
-	assert_true(short_host_free(block));
+	assert_true(short_host_free(0, block));
 	world_synchronize(STREAM(0));
 	no_memory = true;
 	long_alloc(64 * BYTES);
@@ -292,22 +292,22 @@ static void test_parked_with_order(void **state)
 	world_create_stream(STREAM(0), CU_STREAM_NON_BLOCKING);
 	assert_ptr_equal(short_alloc(BYTES), block);
 	world_launch(STREAM(0), KERNEL(0));
-	assert_true(short_host_free(block));
+	assert_true(short_host_free(0, block));
 	assert_int_equal(kind_at(block), MEMORY_NONE);
 	world_synchronize(STREAM(0));
 	assert_ptr_equal(long_alloc(BYTES), block);
 	assert_int_equal(kind_at(block), MEMORY_PINNED);
 	world_launch(STREAM(0), KERNEL(0));
 	world_context++;
-	assert_false(short_host_free(block));
+	assert_false(short_host_free(0, block));
 	world_context--;
 	assert_int_equal(pool_look((uintptr_t)block, &found), POOL_LIVE);
 	assert_int_equal(kind_at(block), MEMORY_PINNED);
 	pool_mark_special((uintptr_t)block);
-	assert_false(short_host_free(block));
+	assert_false(short_host_free(0, block));
 	assert_int_equal(pool_look((uintptr_t)block, &found), POOL_LIVE);
 	config.relax = CONFIG_RELAX_FREE;
-	assert_false(short_host_free(block));
+	assert_false(short_host_free(0, block));
 	assert_int_equal(pool_look((uintptr_t)block, &found), POOL_LIVE);
 	world_synchronize(STREAM(0));
 }
@@ -319,7 +319,7 @@ static void test_busy(void **state)
 
 	world_create_stream(STREAM(0), CU_STREAM_NON_BLOCKING);
 	assert_ptr_equal(short_alloc(BYTES), block);
-	assert_true(short_host_free(block));
+	assert_true(short_host_free(0, block));
 	/* What is kept was proven before: it is given out whatever works now. */
 	world_launch(STREAM(0), KERNEL(0));
 	assert_ptr_equal(short_alloc(BYTES), block);
@@ -348,7 +348,7 @@ static void test_busy_elsewhere(void **state)
 	assert_ptr_equal(short_alloc(BYTES), block);
 	pthread_create(&thread, NULL, launch_elsewhere, &context);
 	pthread_join(thread, NULL);
-	assert_true(short_host_free(block));
+	assert_true(short_host_free(0, block));
 	assert_int_equal(pool_look((uintptr_t)block, &found), POOL_PARKED);
 	world_synchronize(STREAM(1));
 }
@@ -363,9 +363,9 @@ static void test_capture(void **state)
 	state_capture_began(&call, CUDA_ERROR_INVALID_VALUE);
 	assert_ptr_equal(short_alloc(BYTES), block);
 	state_capture_beginning(&call);
-	assert_false(short_host_free(block));
+	assert_false(short_host_free(0, block));
 	state_capture_began(&call, CUDA_ERROR_INVALID_VALUE);
-	assert_true(short_host_free(block));
+	assert_true(short_host_free(0, block));
 }
 
 static void test_context(void **state)
@@ -379,9 +379,9 @@ static void test_context(void **state)
 		world_context = own;
 		assert_ptr_equal(short_alloc(BYTES), block);
 		world_context = i ? 0 : own + 1000;
-		assert_false(short_host_free(block));
+		assert_false(short_host_free(0, block));
 		world_context = own;
-		assert_true(short_host_free(block));
+		assert_true(short_host_free(0, block));
 	}
 }
 
@@ -394,7 +394,7 @@ static void test_special(void **state)
 	assert_ptr_equal(short_alloc(BYTES), block);
 	rewrite_sync_memops(NULL, &result, (uintptr_t)block);
 	state_sync_memops(NULL, (uintptr_t)block);
-	assert_false(short_host_free(block));
+	assert_false(short_host_free(0, block));
 	assert_int_equal(long_free(block), CUDA_SUCCESS);
 	assert_int_equal(freed, 1);
 	assert_int_equal(pool_look((uintptr_t)block, &found), POOL_NOT_OURS);
@@ -412,7 +412,7 @@ static void test_context_ends(void **state)
 
 	assert_int_equal(long_free(held), CUDA_SUCCESS);
 	assert_ptr_equal(short_alloc(BYTES), held);
-	assert_true(short_host_free(held));
+	assert_true(short_host_free(0, held));
 	assert_int_equal(kind_at(held), MEMORY_PINNED);
 	assert_int_equal(kind_at(live), MEMORY_PINNED);
 	pinned_drop(does_not_live);
@@ -463,7 +463,7 @@ static void test_zero(void **state)
 	for (int i = 0; i < BYTES; i++)
 		assert_int_equal(block[i], 0);
 	memset(block, 7, 1024);
-	assert_true(short_host_free(block));
+	assert_true(short_host_free(0, block));
 	assert_ptr_equal(long_alloc(BYTES), block);
 	for (int i = 0; i < BYTES; i++)
 		assert_int_equal(block[i], 0);
@@ -479,7 +479,7 @@ static void test_node(void **state)
 	node_many = true;
 	block = kept_block(BYTES);
 	assert_ptr_equal(short_alloc(BYTES), block);
-	assert_true(short_host_free(block));
+	assert_true(short_host_free(0, block));
 	/* Pages of it go by turns over a set of nodes, of which this machine may have one: still not the same as here. */
 	if (syscall(SYS_set_mempolicy, MPOL_INTERLEAVE, &mask, sizeof(mask) * 8) != 0) {
 		node_many = false;
