@@ -133,6 +133,8 @@ struct report {
 	uint64_t explicit_ns;
 	uint64_t unknown_ns, unknown_count; /* of unknown class; in none of the others */
 	struct report_trace *trace; /* what only a trace has (report_trace.h); NULL: record files */
+	json_t *witness; /* what the kernel saw (report_witness.h); NULL: nobody watched */
+	bool witness_has_symbols;
 	struct symbolizer *symbolizer; /* NULL until the first frame is asked for */
 };
 

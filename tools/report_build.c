@@ -421,6 +421,7 @@ struct report *report_free(struct report *report)
 		report_list_done(&sync->regions);
 	}
 	report_sites_done(report);
+	json_decref(report->witness);
 	report_list_done(&report->syncs);
 	report_list_done(&report->sites);
 	report_list_done(&report->functions);

@@ -12,6 +12,7 @@
 #include "report_order.h"
 #include "report_rewrite.h"
 #include "report_trace.h"
+#include "report_witness.h"
 #include "text.h"
 
 /* JSON integers are signed 64 bits in jansson; a saturated sum stays positive. */
@@ -500,6 +501,7 @@ json_t *report_json(struct report *report)
 	rewrites = rewrites_json(report);
 	if (rewrites)
 		set(object, "rewrites", rewrites);
+	report_witness_json(report, object);
 	report_trace_json(report, object);
 	return object;
 }

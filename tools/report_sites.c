@@ -126,6 +126,13 @@ static void symbolizer_begin(struct report *report)
 	}
 }
 
+struct symbolizer *report_symbolizer(struct report *report)
+{
+	if (!report->symbolizer)
+		symbolizer_begin(report);
+	return report->symbolizer;
+}
+
 void report_site_symbolize(struct report *report, struct report_site *site)
 {
 	size_t capacity = 0;
@@ -133,8 +140,7 @@ void report_site_symbolize(struct report *report, struct report_site *site)
 	if (site->symbolized)
 		return;
 	site->symbolized = true;
-	if (!report->symbolizer)
-		symbolizer_begin(report);
+	(void)report_symbolizer(report);
 	for (uint16_t i = 0; i < site->record->frames; i++) {
 		const struct record_frame *record = &record_site_frames(site->record)[i];
 		const struct record_module *module =

@@ -10,6 +10,7 @@
 #include "report_lines.h"
 #include "report_rewrite.h"
 #include "report_trace.h"
+#include "report_witness.h"
 #include "sum.h"
 #include "text.h"
 
@@ -491,6 +492,7 @@ void report_write_text(struct report *report, const struct report_style *style, 
 		add_section(&lines, report, &sections[i].part, sections[i].heading,
 			    sections[i].if_none);
 	report_trace_add_extra(&lines, report);
+	lines_add_witness(&lines, report);
 	lines_add_rewrites(&lines, report);
 	lines_add_coverage(&lines, report);
 	lines_add_processes(&lines, report);

@@ -14,11 +14,14 @@
 #include "tracing/analysis/report_part.h"
 #include "tracing/analysis/report_sums.h"
 #include "tracing/analysis/report_window.h"
+#include "tracing/analysis/witness.h"
+#include "witness_summary.h"
 
 struct report_consumer {
 	struct report_request request;
 	struct sums sums;
 	struct report_window window;
+	struct witness_summary *witness;
 };
 
 /* ---- while reading ---- */
@@ -28,11 +31,14 @@ static int take(void *data, const struct model *model, const struct analysis_eve
 {
 	struct report_consumer *consumer = data;
 
-	(void)model;
 	(void)reterr_text;
 	report_window_begin(&consumer->window, &consumer->request, event->ns);
-	if (event->id == TRACE_WAIT && report_window_has(&consumer->window, event->ns))
+	if (!report_window_has(&consumer->window, event->ns))
+		return 0;
+	if (event->id == TRACE_WAIT)
 		sums_take(&consumer->sums, event);
+	else if (report_selects(consumer->request.select, model_process(model, event->process)))
+		witness_take(consumer->witness, model, event);
 	return 0;
 }
 
@@ -347,6 +353,11 @@ static struct report_trace *about(const struct report_consumer *consumer,
 	return trace;
 }
 
+static bool is_wanted(void *context, uint32_t process)
+{
+	return ((const struct part *)context)[process].wanted;
+}
+
 static struct report *build(const struct report_consumer *consumer, const struct model *model,
 			    const struct analysis_end *end, struct part *parts, size_t wanted)
 {
@@ -361,6 +372,7 @@ static struct report *build(const struct report_consumer *consumer, const struct
 		if (parts[i].wanted)
 			add_process(report, model, (uint32_t)i, &parts[i]);
 	find_reasons(report, model, parts, end);
+	witness_finish(consumer->witness, model, is_wanted, parts, report);
 	report_finish(report, all_local(model) ? process_now_ns() : 0, 0);
 	report_part_find_reasons(report);
 	if (select->begin.is_set || select->end.is_set) {
@@ -422,6 +434,7 @@ static void free_consumer(void *data)
 	struct report_consumer *consumer = data;
 
 	sums_done(&consumer->sums);
+	witness_summary_free(consumer->witness);
 	free(consumer);
 }
 
@@ -433,5 +446,6 @@ struct consumer report_consumer_new(const struct report_request *request)
 
 	consumer->request = *request;
 	sums_init(&consumer->sums);
+	consumer->witness = witness_summary_new();
 	return (struct consumer){.ops = &ops, .state = consumer};
 }
