@@ -226,6 +226,32 @@ bool places_any(const struct places *places, pid_t process, uint64_t when_ns,
 	return false;
 }
 
+const char *places_program(const struct places *places, pid_t process, uint64_t when_ns)
+{
+	for (int generation = 0; generation < GENERATIONS; generation++) {
+		const struct history *history = find(places, process);
+		const struct begin *begin = history ? begin_of(history, when_ns) : NULL;
+		const struct place *first = NULL;
+
+		if (!begin)
+			return NULL;
+		if (begin->parent) {
+			process = begin->parent;
+			when_ns = begin->ns;
+			continue;
+		}
+		for (size_t i = 0; i < history->places; i++) {
+			const struct place *place = &history->place[i];
+
+			if (place->since_ns >= begin->ns && place->since_ns <= when_ns &&
+			    place->inode && (!first || place->since_ns < first->since_ns))
+				first = place;
+		}
+		return first ? first->path : NULL;
+	}
+	return NULL;
+}
+
 int places_scan(struct places *places, pid_t process,
 		void (*each)(pid_t process, const struct place *place, void *data), void *data)
 {

@@ -42,6 +42,9 @@ int places_scan(struct places *places, pid_t process,
 /* The mapping of a code address at a time; UINT64_MAX: the last one known. NULL: not known. */
 const struct place *places_find(const struct places *places, pid_t process, uint64_t address,
 				uint64_t when_ns);
+/* The program that a process runs at that time: what was mapped first since it was started. NULL: not
+ * known. */
+const char *places_program(const struct places *places, pid_t process, uint64_t when_ns);
 /* Calls `test` for every mapping that the process may have at that time, until it returns true, which is
  * returned. Unmapping is not seen. */
 bool places_any(const struct places *places, pid_t process, uint64_t when_ns,

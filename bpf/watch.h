@@ -283,7 +283,7 @@ int watch_place_of(struct watch *watch, pid_t process, uint64_t address, uint64_
 		   struct watch_place *ret_place);
 
 /* What detaching will take, in milliseconds: about nothing with common probes, 110 ms a probe with
- * single ones, shared by the threads that close them. */
+ * single ones (two for a function), which the kernel takes away one after the other. */
 unsigned int watch_detach_estimate_ms(const struct watch *watch);
 
 /*

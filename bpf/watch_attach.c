@@ -284,60 +284,61 @@ int attach_probes(struct watch *watch, int file, const struct probe *probes, siz
 	return r ? privilege_explain(error, r, "probing the driver library", watch->single) : 0;
 }
 
+/* The kernel takes single probes away one after the other (Linux 6.18), whoever asks. */
 unsigned int watch_detach_estimate_ms(const struct watch *watch)
 {
-	size_t rounds = (watch->single_links + CLOSERS - 1) / CLOSERS;
-
-	return watch->detached ? 0 : (unsigned int)(rounds * SINGLE_MS + watch->common_links);
+	return (unsigned int)(watch->single_links * SINGLE_MS + watch->common_links);
 }
 
-/* A share of the single links, closed by one thread. */
-struct closer {
-	struct bpf_link **link;
-	size_t first, count;
-	pthread_t thread;
-	bool started;
+/* Everything that is to be taken away, shared by threads: the kernel waits at each for all processors
+ * to have seen it gone, and the waits may run side by side. */
+struct closing {
+	struct watch *watch;
+	size_t next, count;
 };
 
-static void *close_share(void *data)
+static void close_number(struct watch *watch, size_t i)
 {
-	struct closer *closer = data;
-
-	for (size_t i = closer->first; i < closer->count; i += CLOSERS)
-		bpf_link__destroy(closer->link[i]);
-	return NULL;
+	if (i < watch->common_links) {
+		close(watch->common_link[i]);
+		return;
+	}
+	i -= watch->common_links;
+	if (i < watch->tracepoints)
+		bpf_link__destroy(watch->tracepoint[i]);
+	else
+		bpf_link__destroy(watch->single_link[i - watch->tracepoints]);
 }
 
-/* The kernel waits at each for all processors to have seen it gone; the waits may run side by side. */
-static void close_single(struct watch *watch)
+static void *close_next(void *data)
 {
-	struct closer closers[CLOSERS];
+	struct closing *closing = data;
+	size_t i;
 
-	for (size_t i = 0; i < CLOSERS; i++) {
-		closers[i] = (struct closer){watch->single_link, i, watch->single_links, 0, false};
-		closers[i].started =
-			i < watch->single_links &&
-			!pthread_create(&closers[i].thread, NULL, close_share, &closers[i]);
-	}
-	for (size_t i = 0; i < CLOSERS; i++) {
-		if (closers[i].started)
-			pthread_join(closers[i].thread, NULL);
-		else
-			close_share(&closers[i]);
-	}
+	while ((i = __atomic_fetch_add(&closing->next, 1, __ATOMIC_RELAXED)) < closing->count)
+		close_number(closing->watch, i);
+	return NULL;
 }
 
 void attach_detach(struct watch *watch)
 {
+	struct closing closing = {
+		.watch = watch,
+		.count = watch->common_links + watch->tracepoints + watch->single_links,
+	};
+	pthread_t thread[CLOSERS];
+	size_t threads = 0;
+
 	if (watch->single_links)
 		watch_say(watch, "taking %zu single probes away: about %u.%u s",
 			  watch->single_links, watch_detach_estimate_ms(watch) / 1000,
 			  watch_detach_estimate_ms(watch) / 100 % 10);
-	for (size_t i = 0; i < watch->common_links; i++)
-		close(watch->common_link[i]);
-	close_single(watch);
-	for (size_t i = 0; i < watch->tracepoints; i++)
-		bpf_link__destroy(watch->tracepoint[i]);
+	while (threads < CLOSERS && threads + 1 < closing.count &&
+	       !pthread_create(&thread[threads], NULL, close_next, &closing))
+		threads++;
+	close_next(&closing);
+	while (threads > 0)
+		pthread_join(thread[--threads], NULL);
 	free(watch->common_link);
 	free(watch->single_link);
 	free(watch->tracepoint);

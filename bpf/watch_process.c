@@ -21,19 +21,27 @@ struct process *process_find(const struct watch *watch, pid_t id)
 	return NULL;
 }
 
-static void name_program(struct process *process, const char *name)
+static void name_program(const struct watch *watch, struct process *process, uint64_t when_ns,
+			 const char *name)
 {
+	const struct process *parent = process_find(watch, process->public.parent);
 	char link[64], path[4096];
+	const char *program = name;
 	ssize_t length;
 
+	/* One that has ended already: by its mappings; or it is still what its parent was. */
+	if (places_program(watch->places, process->public.id, when_ns))
+		program = places_program(watch->places, process->public.id, when_ns);
+	else if (!process->public.program && parent && parent->public.program)
+		program = parent->public.program;
 	snprintf(link, sizeof(link), "/proc/%d/exe", process->public.id);
 	length = readlink(link, path, sizeof(path) - 1);
-	if (length > 0)
+	if (length > 0) {
 		path[length] = 0;
-	else if (process->public.program && !name)
-		return;
+		program = path;
+	}
 	free((char *)process->public.program);
-	process->public.program = strdup(length > 0 ? path : name ? name : "");
+	process->public.program = strdup(program ? program : "");
 }
 
 struct process *process_new(struct watch *watch, pid_t id, pid_t parent, uint64_t since_ns,
@@ -52,7 +60,7 @@ struct process *process_new(struct watch *watch, pid_t id, pid_t parent, uint64_
 	watch->process[watch->processes++] = process;
 	watch->alive++;
 	process->public = (struct watch_process){.id = id, .parent = parent, .since_ns = since_ns};
-	name_program(process, name);
+	name_program(watch, process, since_ns, name);
 	if (!watch->mappings && parent)
 		places_fork(watch->places, id, parent, since_ns);
 	return process;
@@ -123,7 +131,7 @@ void process_take(struct watch *watch, const struct process_record *record)
 			break;
 		if (!watch->mappings)
 			places_exec(watch->places, process->public.id, record->ns);
-		name_program(process, name);
+		name_program(watch, process, record->ns, name);
 		(void)process_look(watch, process->public.id);
 		break;
 	case RECORD_EXIT:
