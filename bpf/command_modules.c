@@ -106,8 +106,7 @@ static int open_same(const char *path, const struct watch_place *place)
 	if (descriptor < 0)
 		return -1;
 	/* Where layers are stacked, the mappings may name another device than stat(2). */
-	if (!fstat(descriptor, &status) && S_ISREG(status.st_mode) &&
-	    status.st_ino == place->inode)
+	if (!fstat(descriptor, &status) && S_ISREG(status.st_mode) && status.st_ino == place->inode)
 		return descriptor;
 	(void)close(descriptor);
 	return -1;

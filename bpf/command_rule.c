@@ -17,6 +17,7 @@
 #define UNSEEN_NS      1000000 /* the same */
 #define ALONE_TIMES    3
 #define UNSEEN_TIMES   20
+#define BYTES_MAX      (UINT64_C(1) << 32)
 
 static const uint8_t stream_kinds[] = {
 	[WATCH_STREAM_NONE] = STREAM_UNKNOWN,
@@ -107,10 +108,11 @@ static bool finds(const struct call *call, const struct catalogue_row *row, uint
 struct verdict rule_judge(const struct watch_call *watched)
 {
 	const struct catalogue_row *row = &catalogue_rows[watched->function];
-	uint64_t call_ns = watched->left_ns > watched->entered_ns
-				   ? watched->left_ns - watched->entered_ns
-				   : 0;
-	uint64_t idle_ns = row->idle_fixed_ns + watched->bytes / 1000 * row->idle_ps_per_byte;
+	uint64_t call_ns =
+		watched->left_ns > watched->entered_ns ? watched->left_ns - watched->entered_ns : 0;
+	/* Sizes are the program's own words: no product of them wraps. */
+	uint64_t bytes = watched->bytes < BYTES_MAX ? watched->bytes : BYTES_MAX;
+	uint64_t idle_ns = row->idle_fixed_ns + bytes * row->idle_ps_per_byte / 1000;
 	struct verdict verdict = {
 		.blocked_ns = call_ns > idle_ns ? call_ns - idle_ns : 0,
 		.idle_basis = idle_ns ? IDLE_DEFAULT : IDLE_NONE,
@@ -129,9 +131,9 @@ struct verdict rule_judge(const struct watch_call *watched)
 	set_kinds(watched, row, &call);
 	verdict.source_kind = call.source_kind;
 	verdict.destination_kind = call.destination_kind;
-	verdict.waited = watched->returned &&
-			 (finds_explicit(&call, row, &verdict) ||
-			  finds(&call, row, call_ns, idle_ns,
-				watched->off_cpu_by[WATCH_PREEMPTED], &verdict));
+	verdict.waited =
+		watched->returned && (finds_explicit(&call, row, &verdict) ||
+				      finds(&call, row, call_ns, idle_ns,
+					    watched->off_cpu_by[WATCH_PREEMPTED], &verdict));
 	return verdict;
 }

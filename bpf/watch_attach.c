@@ -27,7 +27,7 @@
 #define MULTI_RETURN        1
 
 enum {
-	CLOSERS = 32,    /* threads that close single links */
+	CLOSERS = 32,    /* threads that close links */
 	SINGLE_MS = 110, /* to close one, measured on Linux 6.18 */
 };
 

@@ -27,6 +27,7 @@
 #include <bpf/libbpf.h>
 #include <jansson.h>
 
+#include "command_watch.h"
 #include "follow.h"
 #include "image.h"
 #include "witness.h"
@@ -375,6 +376,8 @@ int main(int argc, char **argv)
 	char *found = NULL;
 	int r;
 
+	if (argc > 1 && !strcmp(argv[1], COMMAND_WATCH))
+		return command_watch(argc - 1, argv + 1);
 	argp_err_exit_status = OWN_FAILURE;
 	/* The program's own options are none of ours. */
 	argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, NULL);

@@ -25,14 +25,14 @@ static struct tool {
 	struct watch_options options;
 	const char *output;
 	char **program;
-	bool records, hold, escape;
+	bool records;
 	int seconds, stall_ms, detach_after_ms;
 	const char *offset;
 	pid_t process[16];
 	const char *library[8];
-	uint32_t function[64];
+	uint32_t function[WATCH_FUNCTION_COUNT];
 	json_t *lines, *calls, *sums;
-	uint64_t detach_ns, first_ns, last_ns;
+	uint64_t detach_ns;
 } tool = {.seconds = 60, .detach_after_ms = -1};
 
 enum {
@@ -52,6 +52,7 @@ enum {
 	KEY_DETACH,
 	KEY_OFFSET,
 	KEY_MISSING,
+	KEY_EVERY,
 };
 
 static const struct argp_option options[] = {
@@ -74,6 +75,7 @@ static const struct argp_option options[] = {
 	{"detach", KEY_DETACH, "MS", 0, "Detach after that time, programs running", 0},
 	{"offset", KEY_OFFSET, "OFFSET:NAME", 0, "A function without symbol", 0},
 	{"missing", KEY_MISSING, NULL, 0, "Only say which capability is missing", 0},
+	{"every", KEY_EVERY, NULL, 0, "All functions instead of the default set", 0},
 	{"output", 'o', "FILE", 0, "JSON", 0},
 	{0},
 };
@@ -110,6 +112,12 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 		break;
 	case 'o':
 		tool.output = argument;
+		break;
+	case KEY_EVERY:
+		for (uint32_t i = 0; i < WATCH_FUNCTION_COUNT; i++)
+			tool.function[i] = i;
+		watch->functions = tool.function;
+		watch->function_count = WATCH_FUNCTION_COUNT;
 		break;
 	case KEY_ALL:
 		watch->all = true;

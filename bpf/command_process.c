@@ -1,0 +1,420 @@
+// SPDX-License-Identifier: MIT
+/*
+ * What the writer has told of one process (command_process.h). Ids count from 1; things are found by
+ * content in trees.
+ */
+#include "command_process.h"
+
+#include <fcntl.h>
+#include <search.h>
+
+#include "catalogue/catalogue.h"
+#include "memory.h"
+#include "witness_summary.h"
+
+#define PIECE_BYTES  512  /* of def_string */
+#define STRING_BYTES 4096 /* longer ones are cut */
+
+struct process_string {
+	char *text;
+	uint32_t id;
+};
+
+/* ---- lists ---- */
+
+static void keep_data(void *data)
+{
+	(void)data;
+}
+
+static void list_done(struct process_list *list)
+{
+	tdestroy(list->tree, keep_data);
+	for (size_t i = 0; i < list->count; i++)
+		free(list->items[i]);
+	free(list->items);
+}
+
+/* The item equal to `key`, or a copy of it that is new, with `number` as the next id. */
+static void *list_find_or_add(struct process_list *list, const void *key, size_t size,
+			      int (*order)(const void *left, const void *right), bool *ret_is_new)
+{
+	void **node = memory_check(tsearch(key, &list->tree, order));
+
+	*ret_is_new = *node == key;
+	if (!*ret_is_new)
+		return *node;
+	*node = memory_new(size);
+	memcpy(*node, key, size);
+	list->items =
+		memory_grow(list->items, list->count, &list->capacity, sizeof(list->items[0]));
+	list->items[list->count++] = *node;
+	return *node;
+}
+
+static int order_numbers(uint64_t a, uint64_t b)
+{
+	return (a > b) - (a < b);
+}
+
+static int order_strings(const void *left, const void *right)
+{
+	return strcmp(((const struct process_string *)left)->text,
+		      ((const struct process_string *)right)->text);
+}
+
+static int order_modules(const void *left, const void *right)
+{
+	const struct process_module *a = left, *b = right;
+
+	return order_numbers((uintptr_t)a->file, (uintptr_t)b->file);
+}
+
+static int order_streams(const void *left, const void *right)
+{
+	const struct process_stream *a = left, *b = right;
+	int order = order_numbers(a->class, b->class);
+
+	return order ? order : order_numbers(a->handle, b->handle);
+}
+
+static int order_waits(const void *left, const void *right)
+{
+	const struct process_wait *a = left, *b = right;
+	int order = order_numbers(a->function, b->function);
+
+	if (!order)
+		order = order_numbers(a->rule, b->rule);
+	if (!order)
+		order = order_numbers(a->site, b->site);
+	if (!order)
+		order = order_numbers(a->idle_basis, b->idle_basis);
+	if (!order)
+		order = order_numbers(a->source_kind, b->source_kind);
+	return order ? order : order_numbers(a->destination_kind, b->destination_kind);
+}
+
+static int order_sites(const void *left, const void *right)
+{
+	const struct site *a = left, *b = right;
+	int order = order_numbers(a->count, b->count);
+
+	for (size_t i = 0; i < a->count && !order; i++) {
+		order = order_numbers(a->frames[i].module, b->frames[i].module);
+		if (!order)
+			order = order_numbers(a->frames[i].offset, b->frames[i].offset);
+	}
+	return order;
+}
+
+/* ---- the process ---- */
+
+/* Arguments with blanks between them; NULL: not readable. The caller frees. */
+static char *read_command(pid_t id)
+{
+	_cleanup_free_ char *path = memory_format("/proc/%d/cmdline", id);
+	_cleanup_close_ int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+	char *text = memory_new(STRING_BYTES + 1);
+	ssize_t length = descriptor < 0 ? -1 : read(descriptor, text, STRING_BYTES);
+
+	if (length <= 0) {
+		free(text);
+		return NULL;
+	}
+	while (length && !text[length - 1])
+		length--;
+	for (ssize_t i = 0; i < length; i++)
+		if (!text[i])
+			text[i] = ' ';
+	return text;
+}
+
+struct process *process_new(pid_t id, const struct watch_process *known)
+{
+	struct process *process = memory_new(sizeof(*process));
+
+	process->id = id;
+	process->functions = memory_new(WATCH_FUNCTION_COUNT * sizeof(bool));
+	process->rules = memory_new(RULE_COUNT * sizeof(bool));
+	if (known) {
+		process->parent = known->parent > 0 ? (uint32_t)known->parent : 0;
+		process->since_ns = known->since_ns;
+		process->program = memory_copy(known->program ? known->program : "");
+		process->shim = known->shim;
+	}
+	process->command = read_command(id);
+	return process;
+}
+
+struct process *process_free(struct process *process)
+{
+	if (!process)
+		return NULL;
+	for (size_t i = 0; i < process->strings.count; i++)
+		free(((struct process_string *)process->strings.items[i])->text);
+	list_done(&process->strings);
+	list_done(&process->modules);
+	list_done(&process->sites);
+	list_done(&process->streams);
+	list_done(&process->waits);
+	free(process->functions);
+	free(process->rules);
+	free(process->program);
+	free(process->command);
+	free(process);
+	return NULL;
+}
+
+/* ---- sites ---- */
+
+static uint32_t module_of(struct process *process, const struct module_file *file, uint64_t base)
+{
+	struct process_module key = {.file = file, .base = base}, *module;
+	bool is_new;
+
+	module = list_find_or_add(&process->modules, &key, sizeof(key), order_modules, &is_new);
+	if (is_new)
+		module->id = (uint32_t)process->modules.count;
+	return module->id;
+}
+
+struct site *process_site(struct process *process, struct watch *watch, struct module_files *files,
+			  const struct watch_call *call)
+{
+	struct site key = {0}, *site;
+	bool is_new;
+
+	for (uint32_t i = 0; i < call->frame_count && i < WATCH_FRAMES; i++) {
+		struct site_frame *frame = &key.frames[key.count++];
+		const struct module_file *file;
+		struct watch_place place;
+
+		frame->offset = call->frames[i];
+		/* The byte before a return address is of the call itself. */
+		if (!call->frames[i] || watch_place_of(watch, process->id, call->frames[i] - 1,
+						       call->entered_ns, &place))
+			continue;
+		if (!place.path || !*place.path)
+			continue;
+		file = module_file_of(files, process->id, &place);
+		frame->offset = module_address(file, &place) + 1;
+		frame->module = module_of(process, file, call->frames[i] - frame->offset);
+	}
+	if (!key.count)
+		return NULL;
+	site = list_find_or_add(&process->sites, &key, sizeof(key), order_sites, &is_new);
+	if (is_new)
+		site->id = (uint32_t)process->sites.count;
+	return site;
+}
+
+size_t process_frames(const struct process *process, const struct site *site,
+		      struct witness_frame frames[WATCH_FRAMES])
+{
+	for (size_t i = 0; site && i < site->count; i++) {
+		const struct process_module *module =
+			site->frames[i].module ? process->modules.items[site->frames[i].module - 1]
+					       : NULL;
+
+		frames[i] = (struct witness_frame){
+			.module = module ? module->file->path : NULL,
+			.build_id =
+				module && *module->file->build_id ? module->file->build_id : NULL,
+			.offset = site->frames[i].offset,
+		};
+	}
+	return site ? site->count : 0;
+}
+
+/* ---- definitions ---- */
+
+void process_write(const struct process_out *out, enum trace_event event, const void *payload)
+{
+	if (out->text)
+		text_out_event(out->text, out->ns, (uint32_t)out->process->id, out->thread, event,
+			       payload);
+}
+
+uint32_t process_write_string(const struct process_out *out, const char *text)
+{
+	_cleanup_free_ char *cut = memory_check(strndup(text ? text : "", STRING_BYTES));
+	struct process_string key = {.text = cut}, *string;
+	size_t length;
+	bool is_new;
+
+	if (!*cut)
+		return 0;
+	string =
+		list_find_or_add(&out->process->strings, &key, sizeof(key), order_strings, &is_new);
+	if (!is_new)
+		return string->id;
+	string->id = (uint32_t)out->process->strings.count;
+	string->text = memory_copy(cut);
+	length = strlen(string->text);
+	for (size_t offset = 0; offset < length; offset += PIECE_BYTES) {
+		_cleanup_free_ char *piece =
+			memory_check(strndup(string->text + offset, PIECE_BYTES));
+		struct trace_def_string definition = {
+			.id = string->id,
+			.length = (uint32_t)length,
+			.offset = (uint32_t)offset,
+			.text = piece,
+		};
+
+		process_write(out, TRACE_DEF_STRING, &definition);
+	}
+	return string->id;
+}
+
+void process_write_begin(const struct process_out *out, const char *driver, bool whole)
+{
+	struct process *process = out->process;
+	/* The first dump of a process whose earlier calls nobody saw is not its number 1. */
+	struct trace_dump_begin begin = {.dump = whole ? 1 : 2, .reason = TRACE_DUMP_FIRST};
+	struct trace_dump_end end = {.dump = begin.dump};
+	struct trace_def_process definition = {
+		.pid = (uint32_t)process->id,
+		.parent_pid = process->parent,
+		.rank = -1,
+		.start_ns = process->since_ns,
+		.catalogue = catalogue_id,
+	};
+	uint64_t lines;
+
+	if (process->is_written)
+		return;
+	process->is_written = true;
+	process->dump = begin.dump;
+	process_write(out, TRACE_DUMP_BEGIN, &begin);
+	lines = out->text ? out->text->lines : 0;
+	definition.exe = process_write_string(out, process->program);
+	definition.command =
+		process_write_string(out, process->command ? process->command : process->program);
+	definition.driver = process_write_string(out, driver);
+	process_write(out, TRACE_DEF_PROCESS, &definition);
+	end.events = out->text ? (uint32_t)(out->text->lines - lines) : 0;
+	process_write(out, TRACE_DUMP_END, &end);
+}
+
+void process_write_function(const struct process_out *out, uint32_t function)
+{
+	struct trace_def_function definition = {
+		.number = function,
+		.flags = RECORD_FUNCTION_IN_DRIVER | RECORD_FUNCTION_WRAPPED,
+	};
+
+	if (out->process->functions[function])
+		return;
+	out->process->functions[function] = true;
+	definition.name = process_write_string(out, watch_functions[function].name);
+	process_write(out, TRACE_DEF_FUNCTION, &definition);
+}
+
+static void write_rule(const struct process_out *out, uint32_t number)
+{
+	const struct catalogue_rule *rule = &catalogue_rules[number];
+	struct trace_def_rule definition = {
+		.number = number,
+		.class = rule->wait_class,
+		.flags = rule->flags,
+	};
+
+	if (out->process->rules[number])
+		return;
+	out->process->rules[number] = true;
+	definition.slug = process_write_string(out, rule->slug);
+	definition.cause = process_write_string(out, rule->cause);
+	process_write(out, TRACE_DEF_RULE, &definition);
+}
+
+static void write_module(const struct process_out *out, struct process_module *module)
+{
+	struct trace_def_module definition = {
+		.id = module->id,
+		.base = module->base,
+		.build_id = module->file->build_id,
+	};
+
+	if (module->is_written)
+		return;
+	module->is_written = true;
+	definition.path = process_write_string(out, module->file->path);
+	process_write(out, TRACE_DEF_MODULE, &definition);
+}
+
+uint32_t process_write_site(const struct process_out *out, struct site *site)
+{
+	struct trace_def_site definition = {0};
+
+	if (!site || site->is_written)
+		return site ? site->id : 0;
+	site->is_written = true;
+	for (size_t i = 0; i < site->count; i++)
+		if (site->frames[i].module)
+			write_module(out, out->process->modules.items[site->frames[i].module - 1]);
+	definition.id = site->id;
+	definition.frames = (uint32_t)site->count;
+	process_write(out, TRACE_DEF_SITE, &definition);
+	for (size_t i = 0; i < site->count; i++) {
+		struct trace_def_frame frame = {
+			.site = site->id,
+			.index = (uint32_t)i,
+			.module = site->frames[i].module,
+			.offset = site->frames[i].offset,
+		};
+
+		process_write(out, TRACE_DEF_FRAME, &frame);
+	}
+	return site->id;
+}
+
+uint32_t process_write_stream(const struct process_out *out, const struct watch_call *call)
+{
+	static const uint8_t kinds[] = {
+		[WATCH_STREAM_LEGACY] = STREAM_LEGACY,
+		[WATCH_STREAM_PER_THREAD] = STREAM_PER_THREAD,
+		[WATCH_STREAM_OTHER] = STREAM_UNKNOWN,
+	};
+	struct process_stream key = {.class = call->stream_class}, *stream;
+	struct trace_def_stream definition = {0};
+	bool is_new;
+
+	if (call->stream_class == WATCH_STREAM_NONE || call->stream_class >= sizeof(kinds))
+		return 0;
+	if (call->stream_class == WATCH_STREAM_OTHER)
+		key.handle = call->stream;
+	stream =
+		list_find_or_add(&out->process->streams, &key, sizeof(key), order_streams, &is_new);
+	if (!is_new)
+		return stream->id;
+	stream->id = (uint32_t)out->process->streams.count;
+	definition.stream = stream->id;
+	definition.kind = kinds[call->stream_class];
+	definition.handle = key.handle;
+	process_write(out, TRACE_DEF_STREAM, &definition);
+	return stream->id;
+}
+
+uint32_t process_write_wait(const struct process_out *out, const struct process_wait *wait)
+{
+	struct process_wait *known;
+	struct trace_def_wait definition;
+	bool is_new;
+
+	known = list_find_or_add(&out->process->waits, wait, sizeof(*wait), order_waits, &is_new);
+	if (!is_new)
+		return known->id;
+	known->id = (uint32_t)out->process->waits.count;
+	write_rule(out, wait->rule);
+	definition = (struct trace_def_wait){
+		.id = known->id,
+		.function = wait->function,
+		.rule = wait->rule,
+		.site = wait->site,
+		.source_kind = wait->source_kind,
+		.destination_kind = wait->destination_kind,
+		.idle_basis = wait->idle_basis,
+	};
+	process_write(out, TRACE_DEF_WAIT, &definition);
+	return known->id;
+}
