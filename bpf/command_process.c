@@ -7,6 +7,7 @@
 
 #include <fcntl.h>
 #include <search.h>
+#include <time.h>
 
 #include "catalogue/catalogue.h"
 #include "memory.h"
@@ -15,7 +16,7 @@
 #define PIECE_BYTES  512  /* of def_string */
 #define STRING_BYTES 4096 /* longer ones are cut */
 
-struct process_string {
+struct told_string {
 	char *text;
 	uint32_t id;
 };
@@ -27,7 +28,7 @@ static void keep_data(void *data)
 	(void)data;
 }
 
-static void list_done(struct process_list *list)
+static void list_done(struct told_list *list)
 {
 	tdestroy(list->tree, keep_data);
 	for (size_t i = 0; i < list->count; i++)
@@ -36,7 +37,7 @@ static void list_done(struct process_list *list)
 }
 
 /* The item equal to `key`, or a copy of it that is new, with `number` as the next id. */
-static void *list_find_or_add(struct process_list *list, const void *key, size_t size,
+static void *list_find_or_add(struct told_list *list, const void *key, size_t size,
 			      int (*order)(const void *left, const void *right), bool *ret_is_new)
 {
 	void **node = memory_check(tsearch(key, &list->tree, order));
@@ -59,20 +60,20 @@ static int order_numbers(uint64_t a, uint64_t b)
 
 static int order_strings(const void *left, const void *right)
 {
-	return strcmp(((const struct process_string *)left)->text,
-		      ((const struct process_string *)right)->text);
+	return strcmp(((const struct told_string *)left)->text,
+		      ((const struct told_string *)right)->text);
 }
 
 static int order_modules(const void *left, const void *right)
 {
-	const struct process_module *a = left, *b = right;
+	const struct told_module *a = left, *b = right;
 
 	return order_numbers((uintptr_t)a->file, (uintptr_t)b->file);
 }
 
 static int order_streams(const void *left, const void *right)
 {
-	const struct process_stream *a = left, *b = right;
+	const struct told_stream *a = left, *b = right;
 	int order = order_numbers(a->class, b->class);
 
 	return order ? order : order_numbers(a->handle, b->handle);
@@ -80,7 +81,7 @@ static int order_streams(const void *left, const void *right)
 
 static int order_waits(const void *left, const void *right)
 {
-	const struct process_wait *a = left, *b = right;
+	const struct told_wait *a = left, *b = right;
 	int order = order_numbers(a->function, b->function);
 
 	if (!order)
@@ -129,29 +130,65 @@ static char *read_command(pid_t id)
 	return text;
 }
 
-struct process *process_new(pid_t id, const struct watch_process *known)
+#define SECOND_NS UINT64_C(1000000000)
+
+static uint64_t clock_now(clockid_t clock)
 {
-	struct process *process = memory_new(sizeof(*process));
+	struct timespec time;
+
+	(void)clock_gettime(clock, &time);
+	return (uint64_t)time.tv_sec * SECOND_NS + (uint64_t)time.tv_nsec;
+}
+
+/* In CLOCK_MONOTONIC ns, to a hundredth of a second; 0: not known. */
+static uint64_t read_start(pid_t id)
+{
+	_cleanup_free_ char *path = memory_format("/proc/%d/stat", id);
+	_cleanup_fclose_ FILE *file = fopen(path, "re");
+	uint64_t suspended_ns = clock_now(CLOCK_BOOTTIME) - clock_now(CLOCK_MONOTONIC), start_ns;
+	unsigned long long ticks;
+	char line[1024], *at;
+	size_t length;
+
+	if (!file)
+		return 0;
+	length = fread(line, 1, sizeof(line) - 1, file);
+	line[length] = '\0';
+	/* The name of the program may hold anything; it ends with the last bracket. */
+	at = strrchr(line, ')');
+	for (int field = 2; at && field < 22; field++)
+		at = strchr(at + 1, ' ');
+	if (!at || sscanf(at, " %llu", &ticks) != 1)
+		return 0;
+	start_ns = ticks * (SECOND_NS / (uint64_t)sysconf(_SC_CLK_TCK));
+	return start_ns > suspended_ns ? start_ns - suspended_ns : 0;
+}
+
+struct told *told_new(pid_t id, const struct watch_process *known)
+{
+	struct told *process = memory_new(sizeof(*process));
 
 	process->id = id;
 	process->functions = memory_new(WATCH_FUNCTION_COUNT * sizeof(bool));
 	process->rules = memory_new(RULE_COUNT * sizeof(bool));
 	if (known) {
 		process->parent = known->parent > 0 ? (uint32_t)known->parent : 0;
-		process->since_ns = known->since_ns;
 		process->program = memory_copy(known->program ? known->program : "");
 		process->shim = known->shim;
 	}
 	process->command = read_command(id);
+	process->start_ns = read_start(id);
+	if (!process->start_ns)
+		process->start_ns = known ? known->since_ns : 0;
 	return process;
 }
 
-struct process *process_free(struct process *process)
+struct told *told_free(struct told *process)
 {
 	if (!process)
 		return NULL;
 	for (size_t i = 0; i < process->strings.count; i++)
-		free(((struct process_string *)process->strings.items[i])->text);
+		free(((struct told_string *)process->strings.items[i])->text);
 	list_done(&process->strings);
 	list_done(&process->modules);
 	list_done(&process->sites);
@@ -167,9 +204,9 @@ struct process *process_free(struct process *process)
 
 /* ---- sites ---- */
 
-static uint32_t module_of(struct process *process, const struct module_file *file, uint64_t base)
+static uint32_t module_of(struct told *process, const struct module_file *file, uint64_t base)
 {
-	struct process_module key = {.file = file, .base = base}, *module;
+	struct told_module key = {.file = file, .base = base}, *module;
 	bool is_new;
 
 	module = list_find_or_add(&process->modules, &key, sizeof(key), order_modules, &is_new);
@@ -178,8 +215,8 @@ static uint32_t module_of(struct process *process, const struct module_file *fil
 	return module->id;
 }
 
-struct site *process_site(struct process *process, struct watch *watch, struct module_files *files,
-			  const struct watch_call *call)
+struct site *told_site(struct told *process, struct watch *watch, struct module_files *files,
+		       const struct watch_call *call)
 {
 	struct site key = {0}, *site;
 	bool is_new;
@@ -208,11 +245,11 @@ struct site *process_site(struct process *process, struct watch *watch, struct m
 	return site;
 }
 
-size_t process_frames(const struct process *process, const struct site *site,
-		      struct witness_frame frames[WATCH_FRAMES])
+size_t told_frames(const struct told *process, const struct site *site,
+		   struct witness_frame frames[WATCH_FRAMES])
 {
 	for (size_t i = 0; site && i < site->count; i++) {
-		const struct process_module *module =
+		const struct told_module *module =
 			site->frames[i].module ? process->modules.items[site->frames[i].module - 1]
 					       : NULL;
 
@@ -228,17 +265,17 @@ size_t process_frames(const struct process *process, const struct site *site,
 
 /* ---- definitions ---- */
 
-void process_write(const struct process_out *out, enum trace_event event, const void *payload)
+void told_write(const struct told_out *out, enum trace_event event, const void *payload)
 {
 	if (out->text)
 		text_out_event(out->text, out->ns, (uint32_t)out->process->id, out->thread, event,
 			       payload);
 }
 
-uint32_t process_write_string(const struct process_out *out, const char *text)
+uint32_t told_write_string(const struct told_out *out, const char *text)
 {
 	_cleanup_free_ char *cut = memory_check(strndup(text ? text : "", STRING_BYTES));
-	struct process_string key = {.text = cut}, *string;
+	struct told_string key = {.text = cut}, *string;
 	size_t length;
 	bool is_new;
 
@@ -261,14 +298,22 @@ uint32_t process_write_string(const struct process_out *out, const char *text)
 			.text = piece,
 		};
 
-		process_write(out, TRACE_DEF_STRING, &definition);
+		told_write(out, TRACE_DEF_STRING, &definition);
 	}
 	return string->id;
 }
 
-void process_write_begin(const struct process_out *out, const char *driver, bool whole)
+/* The path as the process names it. */
+static const char *without_root(const char *path)
 {
-	struct process *process = out->process;
+	const char *rest = path ? strstr(path, "/root/") : NULL;
+
+	return rest && !strncmp(path, "/proc/", 6) && rest - path < 20 ? rest + 5 : path;
+}
+
+void told_write_begin(const struct told_out *out, const char *driver, bool whole)
+{
+	struct told *process = out->process;
 	/* The first dump of a process whose earlier calls nobody saw is not its number 1. */
 	struct trace_dump_begin begin = {.dump = whole ? 1 : 2, .reason = TRACE_DUMP_FIRST};
 	struct trace_dump_end end = {.dump = begin.dump};
@@ -276,7 +321,7 @@ void process_write_begin(const struct process_out *out, const char *driver, bool
 		.pid = (uint32_t)process->id,
 		.parent_pid = process->parent,
 		.rank = -1,
-		.start_ns = process->since_ns,
+		.start_ns = process->start_ns,
 		.catalogue = catalogue_id,
 	};
 	uint64_t lines;
@@ -285,18 +330,18 @@ void process_write_begin(const struct process_out *out, const char *driver, bool
 		return;
 	process->is_written = true;
 	process->dump = begin.dump;
-	process_write(out, TRACE_DUMP_BEGIN, &begin);
+	told_write(out, TRACE_DUMP_BEGIN, &begin);
 	lines = out->text ? out->text->lines : 0;
-	definition.exe = process_write_string(out, process->program);
+	definition.exe = told_write_string(out, process->program);
 	definition.command =
-		process_write_string(out, process->command ? process->command : process->program);
-	definition.driver = process_write_string(out, driver);
-	process_write(out, TRACE_DEF_PROCESS, &definition);
+		told_write_string(out, process->command ? process->command : process->program);
+	definition.driver = told_write_string(out, without_root(driver));
+	told_write(out, TRACE_DEF_PROCESS, &definition);
 	end.events = out->text ? (uint32_t)(out->text->lines - lines) : 0;
-	process_write(out, TRACE_DUMP_END, &end);
+	told_write(out, TRACE_DUMP_END, &end);
 }
 
-void process_write_function(const struct process_out *out, uint32_t function)
+void told_write_function(const struct told_out *out, uint32_t function)
 {
 	struct trace_def_function definition = {
 		.number = function,
@@ -306,11 +351,11 @@ void process_write_function(const struct process_out *out, uint32_t function)
 	if (out->process->functions[function])
 		return;
 	out->process->functions[function] = true;
-	definition.name = process_write_string(out, watch_functions[function].name);
-	process_write(out, TRACE_DEF_FUNCTION, &definition);
+	definition.name = told_write_string(out, watch_functions[function].name);
+	told_write(out, TRACE_DEF_FUNCTION, &definition);
 }
 
-static void write_rule(const struct process_out *out, uint32_t number)
+static void write_rule(const struct told_out *out, uint32_t number)
 {
 	const struct catalogue_rule *rule = &catalogue_rules[number];
 	struct trace_def_rule definition = {
@@ -322,12 +367,12 @@ static void write_rule(const struct process_out *out, uint32_t number)
 	if (out->process->rules[number])
 		return;
 	out->process->rules[number] = true;
-	definition.slug = process_write_string(out, rule->slug);
-	definition.cause = process_write_string(out, rule->cause);
-	process_write(out, TRACE_DEF_RULE, &definition);
+	definition.slug = told_write_string(out, rule->slug);
+	definition.cause = told_write_string(out, rule->cause);
+	told_write(out, TRACE_DEF_RULE, &definition);
 }
 
-static void write_module(const struct process_out *out, struct process_module *module)
+static void write_module(const struct told_out *out, struct told_module *module)
 {
 	struct trace_def_module definition = {
 		.id = module->id,
@@ -338,11 +383,11 @@ static void write_module(const struct process_out *out, struct process_module *m
 	if (module->is_written)
 		return;
 	module->is_written = true;
-	definition.path = process_write_string(out, module->file->path);
-	process_write(out, TRACE_DEF_MODULE, &definition);
+	definition.path = told_write_string(out, module->file->path);
+	told_write(out, TRACE_DEF_MODULE, &definition);
 }
 
-uint32_t process_write_site(const struct process_out *out, struct site *site)
+uint32_t told_write_site(const struct told_out *out, struct site *site)
 {
 	struct trace_def_site definition = {0};
 
@@ -354,7 +399,7 @@ uint32_t process_write_site(const struct process_out *out, struct site *site)
 			write_module(out, out->process->modules.items[site->frames[i].module - 1]);
 	definition.id = site->id;
 	definition.frames = (uint32_t)site->count;
-	process_write(out, TRACE_DEF_SITE, &definition);
+	told_write(out, TRACE_DEF_SITE, &definition);
 	for (size_t i = 0; i < site->count; i++) {
 		struct trace_def_frame frame = {
 			.site = site->id,
@@ -363,19 +408,19 @@ uint32_t process_write_site(const struct process_out *out, struct site *site)
 			.offset = site->frames[i].offset,
 		};
 
-		process_write(out, TRACE_DEF_FRAME, &frame);
+		told_write(out, TRACE_DEF_FRAME, &frame);
 	}
 	return site->id;
 }
 
-uint32_t process_write_stream(const struct process_out *out, const struct watch_call *call)
+uint32_t told_write_stream(const struct told_out *out, const struct watch_call *call)
 {
 	static const uint8_t kinds[] = {
 		[WATCH_STREAM_LEGACY] = STREAM_LEGACY,
 		[WATCH_STREAM_PER_THREAD] = STREAM_PER_THREAD,
 		[WATCH_STREAM_OTHER] = STREAM_UNKNOWN,
 	};
-	struct process_stream key = {.class = call->stream_class}, *stream;
+	struct told_stream key = {.class = call->stream_class}, *stream;
 	struct trace_def_stream definition = {0};
 	bool is_new;
 
@@ -391,13 +436,13 @@ uint32_t process_write_stream(const struct process_out *out, const struct watch_
 	definition.stream = stream->id;
 	definition.kind = kinds[call->stream_class];
 	definition.handle = key.handle;
-	process_write(out, TRACE_DEF_STREAM, &definition);
+	told_write(out, TRACE_DEF_STREAM, &definition);
 	return stream->id;
 }
 
-uint32_t process_write_wait(const struct process_out *out, const struct process_wait *wait)
+uint32_t told_write_wait(const struct told_out *out, const struct told_wait *wait)
 {
-	struct process_wait *known;
+	struct told_wait *known;
 	struct trace_def_wait definition;
 	bool is_new;
 
@@ -415,6 +460,6 @@ uint32_t process_write_wait(const struct process_out *out, const struct process_
 		.destination_kind = wait->destination_kind,
 		.idle_basis = wait->idle_basis,
 	};
-	process_write(out, TRACE_DEF_WAIT, &definition);
+	told_write(out, TRACE_DEF_WAIT, &definition);
 	return known->id;
 }

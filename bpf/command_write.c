@@ -12,7 +12,7 @@
 /* What waits for its turn: a call or a claim. */
 struct held {
 	uint64_t ns, number; /* equal times stay in the order in which they came */
-	struct process *process;
+	struct told *process;
 	struct site *site;
 	bool is_claim;
 	union {
@@ -25,7 +25,7 @@ struct writer {
 	struct writer_options options;
 	struct text_out text;
 	struct module_files files;
-	struct process **processes; /* by id */
+	struct told **processes; /* by id */
 	size_t process_count, process_capacity;
 	struct held **heap; /* the oldest first */
 	size_t held, heap_capacity;
@@ -50,7 +50,7 @@ struct writer *writer_free(struct writer *writer)
 	for (size_t i = 0; i < writer->held; i++)
 		free(writer->heap[i]);
 	for (size_t i = 0; i < writer->process_count; i++)
-		process_free(writer->processes[i]);
+		told_free(writer->processes[i]);
 	free(writer->heap);
 	free(writer->processes);
 	module_files_done(&writer->files);
@@ -108,10 +108,10 @@ static struct held *let_go(struct writer *writer)
 
 /* ---- processes ---- */
 
-static struct process *process_of(struct writer *writer, pid_t id)
+static struct told *process_of(struct writer *writer, pid_t id)
 {
 	size_t low = 0, high = writer->process_count;
-	struct process *process;
+	struct told *process;
 
 	while (low < high) {
 		size_t middle = (low + high) / 2;
@@ -123,7 +123,7 @@ static struct process *process_of(struct writer *writer, pid_t id)
 	}
 	if (low < writer->process_count && writer->processes[low]->id == id)
 		return writer->processes[low];
-	process = process_new(id, watch_process_of(writer->options.watch, id));
+	process = told_new(id, watch_process_of(writer->options.watch, id));
 	writer->processes = memory_grow(writer->processes, writer->process_count,
 					&writer->process_capacity, sizeof(writer->processes[0]));
 	memmove(&writer->processes[low + 1], &writer->processes[low],
@@ -131,10 +131,10 @@ static struct process *process_of(struct writer *writer, pid_t id)
 	return writer->processes[low] = process;
 }
 
-static struct process_out out_of(struct writer *writer, struct process *process, uint64_t ns,
-				 pid_t thread)
+static struct told_out out_of(struct writer *writer, struct told *process, uint64_t ns,
+			      pid_t thread)
 {
-	struct process_out out = {
+	struct told_out out = {
 		.process = process,
 		.text = writer->options.file ? &writer->text : NULL,
 		.ns = ns,
@@ -145,7 +145,7 @@ static struct process_out out_of(struct writer *writer, struct process *process,
 	if (!process->is_written) {
 		size_t count = watch_libraries(writer->options.watch, &libraries);
 
-		process_write_begin(&out, count ? libraries[0].path : NULL, writer->options.whole);
+		told_write_begin(&out, count ? libraries[0].path : NULL, writer->options.whole);
 	}
 	return out;
 }
@@ -154,7 +154,7 @@ static struct process_out out_of(struct writer *writer, struct process *process,
 
 void writer_call(struct writer *writer, const struct watch_call *call)
 {
-	struct process *process;
+	struct told *process;
 	struct held item = {.ns = call->left_ns, .call = *call};
 
 	if (call->function >= WATCH_FUNCTION_COUNT)
@@ -162,7 +162,7 @@ void writer_call(struct writer *writer, const struct watch_call *call)
 	process = process_of(writer, call->process);
 	process->shim |= call->shim;
 	item.process = process;
-	item.site = process_site(process, writer->options.watch, &writer->files, call);
+	item.site = told_site(process, writer->options.watch, &writer->files, call);
 	hold(writer, &item);
 }
 
@@ -189,7 +189,7 @@ static void summarize_call(struct writer *writer, const struct held *item,
 	struct witness_frame frames[WATCH_FRAMES];
 	struct witness_call call = {
 		.function = watch_functions[from->function].name,
-		.stack = {frames, process_frames(item->process, item->site, frames)},
+		.stack = {frames, told_frames(item->process, item->site, frames)},
 		.by = from->by,
 		.stream_class = from->stream_class,
 		.direction = from->direction,
@@ -216,14 +216,14 @@ static void summarize_call(struct writer *writer, const struct held *item,
 	witness_summary_call(writer->options.summary, &call);
 }
 
-static void write_witnessed(const struct process_out *out, const struct held *item,
+static void write_witnessed(const struct told_out *out, const struct held *item,
 			    const struct verdict *verdict)
 {
 	const struct watch_call *call = &item->call;
 	struct trace_witnessed event = {
 		.function = call->function,
-		.site = process_write_site(out, item->site),
-		.stream = process_write_stream(out, call),
+		.site = told_write_site(out, item->site),
+		.stream = told_write_stream(out, call),
 		.flags = (call->returned ? TRACE_WITNESSED_RETURNED : 0) |
 			 (call->nested ? TRACE_WITNESSED_NESTED : 0) |
 			 (call->shim ? TRACE_WITNESSED_SHIM : 0),
@@ -251,16 +251,16 @@ static void write_witnessed(const struct process_out *out, const struct held *it
 		.system_calls = call->top_system_calls,
 	};
 
-	process_write_function(out, call->function);
-	process_write(out, TRACE_WITNESSED, &event);
+	told_write_function(out, call->function);
+	told_write(out, TRACE_WITNESSED, &event);
 }
 
 /* What the preload library would have said; where it is, it has. */
-static void write_wait(const struct process_out *out, const struct held *item,
+static void write_wait(const struct told_out *out, const struct held *item,
 		       const struct verdict *verdict)
 {
 	const struct watch_call *call = &item->call;
-	struct process_wait kind = {
+	struct told_wait kind = {
 		.function = call->function,
 		.rule = verdict->rule,
 		.site = item->site ? item->site->id : 0,
@@ -276,15 +276,14 @@ static void write_wait(const struct process_out *out, const struct held *item,
 
 	if (!verdict->waited || call->shim || call->nested || call->by == WATCH_BY_LIBRARY)
 		return;
-	event.wait = process_write_wait(out, &kind);
-	event.stream = process_write_stream(out, call);
-	process_write(out, TRACE_WAIT, &event);
+	event.wait = told_write_wait(out, &kind);
+	event.stream = told_write_stream(out, call);
+	told_write(out, TRACE_WAIT, &event);
 }
 
 static void put_call(struct writer *writer, const struct held *item)
 {
-	struct process_out out =
-		out_of(writer, item->process, item->call.left_ns, item->call.thread);
+	struct told_out out = out_of(writer, item->process, item->call.left_ns, item->call.thread);
 	struct verdict verdict = rule_judge(&item->call);
 
 	if (writer->options.file) {
@@ -298,7 +297,7 @@ static void put_call(struct writer *writer, const struct held *item)
 static void put_claim(struct writer *writer, const struct held *item)
 {
 	const struct watch_claim *from = &item->claim;
-	struct process_out out = out_of(writer, item->process, from->ns, from->thread);
+	struct told_out out = out_of(writer, item->process, from->ns, from->thread);
 	struct trace_claimed event = {
 		.function = from->function,
 		.how = from->how,
@@ -315,8 +314,8 @@ static void put_claim(struct writer *writer, const struct held *item)
 		.driver_ns = from->driver_ns,
 	};
 
-	process_write_function(&out, from->function);
-	process_write(&out, TRACE_CLAIMED, &event);
+	told_write_function(&out, from->function);
+	told_write(&out, TRACE_CLAIMED, &event);
 	if (writer->options.summary)
 		witness_summary_claim(writer->options.summary, &claim);
 }
@@ -340,7 +339,7 @@ void writer_flush(struct writer *writer, uint64_t before_ns)
 
 /* Calls of one function in one process, by who made them. */
 struct count {
-	struct process *process;
+	struct told *process;
 	uint64_t by[WATCH_FUNCTION_COUNT][WATCH_BYS];
 };
 
@@ -353,7 +352,7 @@ struct counting {
 static int take_caller(const struct watch_caller *caller, void *data)
 {
 	struct counting *counting = data;
-	struct process *process = process_of(counting->writer, caller->process);
+	struct told *process = process_of(counting->writer, caller->process);
 	size_t at = 0;
 
 	if (caller->function >= WATCH_FUNCTION_COUNT || caller->by >= WATCH_BYS)
@@ -371,7 +370,7 @@ static int take_caller(const struct watch_caller *caller, void *data)
 	return 0;
 }
 
-static void put_count(struct writer *writer, const struct process_out *out, uint32_t function,
+static void put_count(struct writer *writer, const struct told_out *out, uint32_t function,
 		      const uint64_t by[WATCH_BYS])
 {
 	struct witness_count count = {
@@ -392,10 +391,10 @@ static void put_count(struct writer *writer, const struct process_out *out, uint
 		.calls = by[WATCH_BY_PROGRAM] + by[WATCH_BY_UNKNOWN],
 	};
 
-	process_write_function(out, function);
-	process_write(out, TRACE_DEF_WITNESS, &definition);
+	told_write_function(out, function);
+	told_write(out, TRACE_DEF_WITNESS, &definition);
 	if (!out->process->shim && coverage.calls)
-		process_write(out, TRACE_DEF_COVERAGE, &coverage);
+		told_write(out, TRACE_DEF_COVERAGE, &coverage);
 	memcpy(count.by, by, sizeof(count.by));
 	if (writer->options.summary)
 		witness_summary_count(writer->options.summary, &count);
@@ -403,12 +402,12 @@ static void put_count(struct writer *writer, const struct process_out *out, uint
 
 static void put_counts(struct writer *writer, const struct count *count, uint64_t now_ns)
 {
-	struct process_out out = out_of(writer, count->process, now_ns, count->process->id);
+	struct told_out out = out_of(writer, count->process, now_ns, count->process->id);
 	struct trace_dump_begin begin = {.dump = ++count->process->dump, .reason = TRACE_DUMP_LAST};
 	struct trace_dump_end end = {.dump = begin.dump};
 	uint64_t lines;
 
-	process_write(&out, TRACE_DUMP_BEGIN, &begin);
+	told_write(&out, TRACE_DUMP_BEGIN, &begin);
 	lines = writer->text.lines;
 	for (uint32_t function = 0; function < WATCH_FUNCTION_COUNT; function++) {
 		uint64_t all = 0;
@@ -419,7 +418,7 @@ static void put_counts(struct writer *writer, const struct count *count, uint64_
 			put_count(writer, &out, function, count->by[function]);
 	}
 	end.events = (uint32_t)(writer->text.lines - lines);
-	process_write(&out, TRACE_DUMP_END, &end);
+	told_write(&out, TRACE_DUMP_END, &end);
 }
 
 /* Of the whole watch; it stands in the first process. */
@@ -441,10 +440,10 @@ static void put_loss(struct writer *writer, const struct watch_stats *stats, uin
 	for (uint32_t i = 0; i < WATCH_FUNCTION_COUNT; i++)
 		sum_add(&loss.entries, stats->functions[i].calls);
 	if (writer->process_count) {
-		struct process *first = writer->processes[0];
-		struct process_out out = out_of(writer, first, now_ns, first->id);
+		struct told *first = writer->processes[0];
+		struct told_out out = out_of(writer, first, now_ns, first->id);
 
-		process_write(&out, TRACE_DEF_WITNESS_LOSS, &loss);
+		told_write(&out, TRACE_DEF_WITNESS_LOSS, &loss);
 	}
 	if (writer->options.summary)
 		witness_summary_loss(writer->options.summary,
@@ -462,14 +461,14 @@ static void put_loss(struct writer *writer, const struct watch_stats *stats, uin
 				     });
 }
 
-static void put_end(struct writer *writer, struct process *process, uint64_t now_ns)
+static void put_end(struct writer *writer, struct told *process, uint64_t now_ns)
 {
 	const struct watch_process *known = watch_process_of(writer->options.watch, process->id);
-	struct process_out out = out_of(writer, process, now_ns, process->id);
+	struct told_out out = out_of(writer, process, now_ns, process->id);
 	struct trace_process_end end = {.end_ns = known ? known->ended_ns : 0};
 
 	if (end.end_ns)
-		process_write(&out, TRACE_PROCESS_END, &end);
+		told_write(&out, TRACE_PROCESS_END, &end);
 }
 
 void writer_finish(struct writer *writer, const struct watch_stats *stats, uint64_t now_ns)

@@ -249,6 +249,10 @@ void witness_split(const struct witness_call *call, uint64_t ret_ns[WITNESS_HOWS
 	ret_ns[WITNESS_YIELD] = call->yield_ns;
 	ret_ns[WITNESS_PREEMPTED] = call->preempted_ns;
 	ret_ns[WITNESS_OTHER] = call->other_ns;
+	/* The idle cost was taken off the whole: what is left is shared alike. */
+	for (int how = 0; call->off_cpu_ns > call->blocked_ns && how < WITNESS_HOWS; how++)
+		ret_ns[how] = (uint64_t)((double)ret_ns[how] * (double)call->blocked_ns /
+					 (double)call->off_cpu_ns);
 	sum_add(&ret_ns[on_processor(call, left)], left);
 }
 
