@@ -336,7 +336,8 @@ static int drain(struct watch *watch)
 
 	if (watch->mappings)
 		watch->lost_mappings +=
-			mappings_drain(watch->mappings, watch->places, process_consider, watch);
+			mappings_drain(watch->mappings, watch->places, process_note, watch);
+	process_look_at(watch);
 	r = ring_buffer__consume(watch->ring);
 	losses = loss_of(watch, LOSS_PROCESS);
 	if (losses != watch->seen_process_losses) {
@@ -507,6 +508,9 @@ void watch_done(struct watch *watch)
 		free((char *)watch->process[i]->public.program);
 		free(watch->process[i]);
 	}
+	for (size_t i = 0; i < watch->pendings; i++)
+		free(watch->pending[i].place.path);
+	free(watch->pending);
 	free(watch->process);
 	free(watch->library);
 	free(watch->public_libraries);

@@ -53,6 +53,12 @@ struct process {
 	bool root;
 };
 
+/* A mapping to be looked at once the messages about it have all been read. */
+struct pending {
+	pid_t process;
+	struct place place; /* path: owned */
+};
+
 /* An answer kept: whose call from this address. */
 struct answer {
 	pid_t process;
@@ -95,6 +101,8 @@ struct watch {
 	size_t processes, alive;
 	struct places *places;
 	struct mappings *mappings; /* NULL: refused */
+	struct pending *pending;
+	size_t pendings;
 	uint64_t lost_mappings, seen_process_losses, pruned_ns;
 	struct answer answer[ANSWERS];
 	struct identity own; /* of the mapping that was asked for, by the kernel's messages */
@@ -127,6 +135,8 @@ int library_add_path(struct watch *watch, const char *path, struct watch_error *
 /* A mapping of a process that may be one of a driver library or of the shim: then it is probed, or
  * noted. */
 void library_consider(struct watch *watch, pid_t process, const struct place *place);
+/* Would it look at that mapping? By its name only. */
+bool library_is_named(const struct watch *watch, const struct place *place);
 /* Where the loader's own search finds the driver; NULL: nowhere. To be freed. */
 char *library_find(void);
 /* The shim's file by its path, for processes that map it later. */
@@ -147,6 +157,9 @@ void process_resync(struct watch *watch);
 void process_whose(struct watch *watch, pid_t process, uint32_t function, uint64_t return_address,
 		   uint64_t when_ns, uint8_t *ret_by, bool *ret_shim);
 void process_prune(struct watch *watch);
-void process_consider(pid_t process, const struct place *place, void *watch);
+/* Notes a mapping that was told, for process_look_at(); called from inside the reading of messages. */
+void process_note(pid_t process, const struct place *place, void *watch);
+/* Libraries among the mappings that were noted. */
+void process_look_at(struct watch *watch);
 
 #endif

@@ -87,7 +87,7 @@ static void identify(struct watch *watch, struct file_identity *file, int descri
 		watch->own = (struct identity){0};
 		watch->own_address = (uint64_t)(uintptr_t)memory;
 		watch->lost_mappings +=
-			mappings_drain(watch->mappings, watch->places, process_consider, watch);
+			mappings_drain(watch->mappings, watch->places, process_note, watch);
 		add_identity(file, watch->own.device, watch->own.inode);
 		watch->own_address = 0;
 	}
@@ -306,6 +306,12 @@ static bool is_named(const struct place *place, const char *name, bool whole)
 	if (strncmp(file, name, length))
 		return false;
 	return !whole || !file[length] || !strcmp(file + length, " (deleted)");
+}
+
+bool library_is_named(const struct watch *watch, const struct place *place)
+{
+	return place->inode && (is_named(place, watch->shim, true) ||
+				(!watch->fixed && is_named(place, "libcuda.so", false)));
 }
 
 static bool is_known(const struct watch *watch, const struct place *place)

@@ -74,40 +74,72 @@ void process_end(struct watch *watch, struct process *process, uint64_t ns)
 	watch->alive--;
 }
 
-void process_consider(pid_t id, const struct place *place, void *data)
+void process_note(pid_t id, const struct place *place, void *data)
 {
 	struct watch *watch = data;
+	struct pending *grown, new = {id, *place};
 
 	if (id == getpid()) {
 		if (place->start == watch->own_address)
 			watch->own = (struct identity){place->device, place->inode};
 		return;
 	}
-	if (watch->options.all || process_find(watch, id))
-		library_consider(watch, id, place);
+	if (!library_is_named(watch, place))
+		return;
+	grown = reallocarray(watch->pending, watch->pendings + 1, sizeof(*grown));
+	if (!grown)
+		return;
+	watch->pending = grown;
+	new.place.path = strdup(place->path);
+	if (new.place.path)
+		watch->pending[watch->pendings++] = new;
+}
+
+void process_look_at(struct watch *watch)
+{
+	/* Looking at one may read more messages, which note more. */
+	for (size_t i = 0; i < watch->pendings; i++) {
+		struct pending pending = watch->pending[i];
+
+		if (watch->options.all || process_find(watch, pending.process))
+			library_consider(watch, pending.process, &pending.place);
+		free(pending.place.path);
+	}
+	watch->pendings = 0;
 }
 
 /* Mappings that came before the process was known to be watched. */
-static bool consider_known(const struct place *place, void *data)
+static bool note_known(const struct place *place, void *data)
 {
 	const struct {
 		struct watch *watch;
 		pid_t id;
 	} *of = data;
 
-	library_consider(of->watch, of->id, place);
+	process_note(of->id, place, of->watch);
 	return false;
 }
 
-int process_look(struct watch *watch, pid_t id)
+/* Its messages may have been read before the record that it is watched. */
+static void look_at_known(struct watch *watch, pid_t id)
 {
 	struct {
 		struct watch *watch;
 		pid_t id;
 	} of = {watch, id};
 
-	(void)places_any(watch->places, id, UINT64_MAX, consider_known, &of);
-	return places_scan(watch->places, id, process_consider, watch);
+	(void)places_any(watch->places, id, UINT64_MAX, note_known, &of);
+	process_look_at(watch);
+}
+
+int process_look(struct watch *watch, pid_t id)
+{
+	int r;
+
+	look_at_known(watch, id);
+	r = places_scan(watch->places, id, process_note, watch);
+	process_look_at(watch);
+	return r;
 }
 
 void process_take(struct watch *watch, const struct process_record *record)
@@ -125,6 +157,8 @@ void process_take(struct watch *watch, const struct process_record *record)
 				      record->ns, name);
 		if (process && record->kind == RECORD_FIRST)
 			(void)process_look(watch, process->public.id);
+		else if (process)
+			look_at_known(watch, process->public.id);
 		break;
 	case RECORD_EXEC:
 		if (!process)
@@ -244,7 +278,7 @@ void process_whose(struct watch *watch, pid_t id, uint32_t function, uint64_t re
 	    answer->return_address != return_address) {
 		/* The call ends just before the return address; the next byte may be another's. */
 		place = places_find(watch->places, id, return_address - 1, when_ns);
-		if (!place && places_scan(watch->places, id, process_consider, watch) == 0)
+		if (!place && places_scan(watch->places, id, process_note, watch) == 0)
 			place = places_find(watch->places, id, return_address - 1, when_ns);
 		*answer = (struct answer){
 			.process = id,
