@@ -17,6 +17,7 @@
 #include "report_style.h"
 #include "text.h"
 #include "tracing/analysis/consumers.h"
+#include "tracing/analysis/convert.h"
 #include "tracing/analysis/graph.h"
 #include "tracing/analysis/progress.h"
 #include "tracing/analysis/report_consumer.h"
@@ -248,17 +249,32 @@ static void tell_of_records(const struct arguments *arguments)
 	}
 }
 
+/* What `slipstream attach` has written, for all readers of traces. */
+static int convert(const char *file, const char *folder)
+{
+	_cleanup_free_ char *error_text = NULL;
+
+	command_name = "slipstream attach";
+	if (!convert_text(file, folder, &error_text))
+		return EXIT_SUCCESS;
+	say(error_text ? error_text : "the trace could not be written");
+	return EXIT_FAILURE;
+}
+
 int main(int argc, char **argv)
 {
 	struct arguments arguments = {0};
 	struct trace_places places = {0};
 	struct whatif_extra *whatif = NULL;
 	_cleanup_free_ char *error_text = NULL;
-	struct sink *sink = sink_new();
+	struct sink *sink;
 	struct graph *graph;
 	size_t failures;
 	int status;
 
+	if (argc == 4 && !strcmp(argv[1], CONVERT_COMMAND))
+		return convert(argv[2], argv[3]);
+	sink = sink_new();
 	parse_command_line(argc, argv, &arguments);
 	failures = find_places(&arguments, &places);
 	if (!places.count || graph_new(&places, sink, say, &graph, &error_text)) {

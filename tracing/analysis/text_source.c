@@ -9,11 +9,17 @@
 #include <inttypes.h>
 
 #include "memory.h"
+#include "tracing/analysis/hex.h"
 #include "tracing/analysis/text_parse.h"
 #include "tracing/event_table.h"
 
+#define NS_PER_SECOND INT64_C(1000000000)
+
 struct source {
 	char *path;
+	bool has_clock; /* the clock is another trace's, too: the two below are set */
+	uint8_t clock_uuid[16];
+	int64_t clock_offset_ns;
 };
 
 struct host {
@@ -48,6 +54,35 @@ struct iterator {
 
 /* ---- component ---- */
 
+/*
+ * Parameters clock-uuid and clock-offset-ns, both or none: the clock as LTTng's traces have it, so that times
+ * are merged with theirs.
+ */
+static bool find_clock(const bt_value *params, struct source *source)
+{
+	const bt_value *uuid = bt_value_map_borrow_entry_value_const(params, "clock-uuid");
+	const bt_value *offset = bt_value_map_borrow_entry_value_const(params, "clock-offset-ns");
+	const char *digits;
+	size_t count = 0;
+
+	if (!uuid && !offset)
+		return true;
+	if (!uuid || !bt_value_is_string(uuid) || !offset || !bt_value_is_signed_integer(offset))
+		return false;
+	for (digits = bt_value_string_get(uuid); *digits && count < 32; digits++) {
+		if (*digits == '-')
+			continue;
+		if (hex_digit(*digits) < 0)
+			return false;
+		source->clock_uuid[count / 2] =
+			(uint8_t)(source->clock_uuid[count / 2] << 4 | hex_digit(*digits));
+		count++;
+	}
+	source->clock_offset_ns = bt_value_integer_signed_get(offset);
+	source->has_clock = true;
+	return count == 32 && !*digits;
+}
+
 bt_component_class_initialize_method_status
 text_source_initialize(bt_self_component_source *self,
 		       bt_self_component_source_configuration *configuration,
@@ -69,6 +104,13 @@ text_source_initialize(bt_self_component_source *self,
 		return BT_COMPONENT_CLASS_INITIALIZE_METHOD_STATUS_ERROR;
 	source = memory_new(sizeof(*source));
 	source->path = memory_copy(bt_value_string_get(path));
+	if (!find_clock(params, source)) {
+		BT_CURRENT_THREAD_ERROR_APPEND_CAUSE_FROM_COMPONENT(
+			component, "clock-uuid=\"UUID\" and clock-offset-ns=NUMBER go together");
+		free(source->path);
+		free(source);
+		return BT_COMPONENT_CLASS_INITIALIZE_METHOD_STATUS_ERROR;
+	}
 	bt_self_component_set_data(component, source);
 	return BT_COMPONENT_CLASS_INITIALIZE_METHOD_STATUS_OK;
 }
@@ -108,14 +150,31 @@ static bt_field_class *integer_class(struct iterator *iterator, enum trace_field
 	return field_class;
 }
 
+static void set_clock(bt_clock_class *clock_class, const struct source *source)
+{
+	int64_t seconds = source->clock_offset_ns / NS_PER_SECOND;
+	int64_t rest = source->clock_offset_ns % NS_PER_SECOND;
+
+	if (rest < 0) {
+		seconds--;
+		rest += NS_PER_SECOND;
+	}
+	bt_clock_class_set_uuid(clock_class, source->clock_uuid);
+	bt_clock_class_set_origin_is_unix_epoch(clock_class, BT_FALSE);
+	bt_clock_class_set_offset(clock_class, seconds, (uint64_t)rest);
+}
+
 static void make_stream_class(struct iterator *iterator, bt_self_component *component,
 			      bool has_discarded)
 {
+	const struct source *source = bt_self_component_get_data(component);
 	bt_field_class *context;
 
 	iterator->trace_class = memory_check(bt_trace_class_create(component));
 	iterator->clock_class = memory_check(bt_clock_class_create(component));
 	memory_check(bt_clock_class_set_name(iterator->clock_class, "monotonic") ? NULL : iterator);
+	if (source->has_clock)
+		set_clock(iterator->clock_class, source);
 	iterator->stream_class = memory_check(bt_stream_class_create(iterator->trace_class));
 	memory_check(bt_stream_class_set_default_clock_class(iterator->stream_class,
 							     iterator->clock_class)
