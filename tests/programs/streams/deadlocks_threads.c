@@ -169,8 +169,9 @@ static void *work_on_legacy(void *data)
 	OK(cuCtxSetCurrent(deadlocks_context));
 	for (uint32_t i = 1; !__atomic_load_n(&stop, __ATOMIC_RELAXED); i++) {
 		work(NULL, 2, i);
-		if (i % 32 == 0)
-			OK(cuStreamSynchronize(NULL));
+		/* Natively, and back. */
+		if (i % 4 == 0)
+			(void)get(2);
 	}
 	return NULL;
 }
