@@ -99,9 +99,12 @@ static bool create(struct stage_ring *ring, uint64_t context, bool to_device)
 		ring->words = chunk_map(4096);
 	if (!ring->words)
 		return false;
-	memset(ring->words, 0, sizeof(*ring->words));
+	ring->words->arrived = ring->words->gate = ring->words->passed = 0;
 	memset(ring->events, 0, sizeof(ring->events));
-	ring->copies = ring->pieces = ring->seen = 0;
+	ring->copies = ring->pieces = 0;
+	/* A copy thread that is late may still look at them, for a copy that is over. */
+	__atomic_store_n(&ring->words->progress, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&ring->seen, 0, __ATOMIC_RELAXED);
 	ring->to_device = to_device;
 	ring->broken = false;
 	if (driver.cuMemHostRegister_v2(ring->words, 4096,
