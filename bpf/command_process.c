@@ -130,14 +130,15 @@ static char *read_command(pid_t id)
 	return text;
 }
 
-#define SECOND_NS UINT64_C(1000000000)
+#define SECOND_NS      INT64_C(1000000000)
+#define SLEPT_LEAST_NS 1000000 /* less is the time between the two questions */
 
-static uint64_t clock_now(clockid_t clock)
+static int64_t clock_now(clockid_t clock)
 {
 	struct timespec time;
 
 	(void)clock_gettime(clock, &time);
-	return (uint64_t)time.tv_sec * SECOND_NS + (uint64_t)time.tv_nsec;
+	return (int64_t)time.tv_sec * SECOND_NS + time.tv_nsec;
 }
 
 /* In CLOCK_MONOTONIC ns, to a hundredth of a second; 0: not known. */
@@ -145,7 +146,8 @@ static uint64_t read_start(pid_t id)
 {
 	_cleanup_free_ char *path = memory_format("/proc/%d/stat", id);
 	_cleanup_fclose_ FILE *file = fopen(path, "re");
-	uint64_t suspended_ns = clock_now(CLOCK_BOOTTIME) - clock_now(CLOCK_MONOTONIC), start_ns;
+	/* While the machine slept only one of the clocks went on. */
+	int64_t slept_ns = clock_now(CLOCK_BOOTTIME) - clock_now(CLOCK_MONOTONIC), start_ns;
 	unsigned long long ticks;
 	char line[1024], *at;
 	size_t length;
@@ -160,8 +162,10 @@ static uint64_t read_start(pid_t id)
 		at = strchr(at + 1, ' ');
 	if (!at || sscanf(at, " %llu", &ticks) != 1)
 		return 0;
-	start_ns = ticks * (SECOND_NS / (uint64_t)sysconf(_SC_CLK_TCK));
-	return start_ns > suspended_ns ? start_ns - suspended_ns : 0;
+	start_ns = (int64_t)ticks * (SECOND_NS / sysconf(_SC_CLK_TCK));
+	if (slept_ns > SLEPT_LEAST_NS)
+		start_ns -= slept_ns;
+	return start_ns > 0 ? (uint64_t)start_ns : 0;
 }
 
 struct told *told_new(pid_t id, const struct watch_process *known)

@@ -376,12 +376,12 @@ int main(int argc, char **argv)
 	char *found = NULL;
 	int r;
 
+	libbpf_set_print(print_libbpf);
 	if (argc > 1 && !strcmp(argv[1], COMMAND_WATCH))
 		return command_watch(argc - 1, argv + 1);
 	argp_err_exit_status = OWN_FAILURE;
 	/* The program's own options are none of ours. */
 	argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, NULL);
-	libbpf_set_print(print_libbpf);
 
 	if (env.probe) {
 		/* Any function of any file will do to try: one of our own. */

@@ -18,6 +18,7 @@
 extern const char *command_name;
 extern int command_usage_status;
 
+int command_attach(int argc, char **argv);
 int command_run(int argc, char **argv);
 int command_report(int argc, char **argv);
 int command_bisect(int argc, char **argv);

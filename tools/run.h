@@ -13,6 +13,7 @@
 /* Set for it by `slipstream trace`: SIGUSR1 is blocked since then, and was not before. */
 #define RUN_TRACE_HOLDS "SLIPSTREAM_HOLDS_SIGUSR1"
 
+struct json_t;
 struct program;
 struct report_output;
 
@@ -53,11 +54,13 @@ struct run_end {
 	int exec_error;  /* not 0: the program could not be started */
 };
 
-/* What else goes on while the program runs; both may be NULL. Called between two waits, never in a
+/* What else goes on while the program runs; all may be NULL. Called between two waits, never in a
  * signal handler. */
 struct run_watch {
 	bool (*signal)(void *context, int number); /* true: it was for us, do not pass it on */
 	void (*tick)(void *context);               /* about once a second */
+	/* Once, after the process is there and before it becomes the program, which waits for it. */
+	void (*started)(void *context, pid_t pid);
 	void *context;
 	const sigset_t *mask; /* of signals, for the program; NULL: as the caller's */
 };
@@ -71,6 +74,22 @@ int run_wait(const char *path, char **arguments, const struct run_watch *watch,
 /* Ends as the program ended: the same status, or the same signal. */
 void run_end_alike(int wait_status) __attribute__((noreturn));
 
+/* ---- run_witness.c: slipstream-witness beside a program ---- */
+
+struct run_witness;
+
+/*
+ * Starts the watch mode of slipstream-witness with these arguments (NULL behind the last) and waits until
+ * it watches; nothing is preloaded into it. `process` 0: the arguments say whom. `name` stands in its
+ * messages. 0 with *ret_witness; or an exit status, and why is told.
+ */
+int run_witness_start(const char *name, char *const *arguments, pid_t process,
+		      struct run_witness **ret_witness);
+/* Has it end, unless it has, and waits until all is written. Its exit status. Frees. */
+int run_witness_end(struct run_witness *witness);
+/* Waits until it ends; SIGINT and SIGTERM that we get have it end. The same. */
+int run_witness_wait(struct run_witness *witness);
+
 /* ---- run_steps.c: what run and trace do alike; each ends the command where it fails ---- */
 
 /* Names what cannot be reached in it, before it starts. */
@@ -82,9 +101,10 @@ void run_preload(const struct program *program);
 char *run_make_folder(const char *asked, bool keep);
 /* Only what the library can have put there; anything else stays, and the folder with it. */
 void run_remove_folder(const char *folder);
-/* The report on the record files in `folder` made since then. 0, or -errno after one line. */
+/* The report on the record files in `folder` made since then, and on what the witness saw (taken over; NULL:
+ * there was none). 0, or -errno after one line. */
 int run_report(struct report_output *output, const struct program *program, const char *folder,
-	       uint64_t since_ns, pid_t pid);
+	       uint64_t since_ns, pid_t pid, struct json_t *witness);
 /* The line and the status of a program that could not be started. */
 void run_failed_start(const char *name, int error, const struct run_end *end)
 	__attribute__((noreturn));

@@ -16,6 +16,7 @@
 #include "program.h"
 #include "record_read.h"
 #include "report.h"
+#include "report_witness.h"
 #include "run.h"
 
 /*
@@ -106,12 +107,14 @@ void run_preload(const struct program *program)
 }
 
 int run_report(struct report_output *output, const struct program *program, const char *folder,
-	       uint64_t since_ns, pid_t pid)
+	       uint64_t since_ns, pid_t pid, json_t *witness)
 {
 	_cleanup_free_ char *error_text = NULL;
 	struct report *report = report_new();
 	int error;
 
+	if (witness)
+		report_witness_set(report, witness);
 	if (program->blind_spot)
 		report_add_blind_spot(report, program->blind_spot);
 	error = report_add_path(report, folder, since_ns, &error_text);

@@ -44,10 +44,23 @@ static void choose_signals(sigset_t *ret_set)
 	(void)sigaddset(ret_set, SIGCHLD);
 }
 
+/* Until somebody who wants to see it from its very first moment is ready, or gone. */
+static void wait_for_start(int gate)
+{
+	char byte;
+
+	while (gate >= 0 && read(gate, &byte, 1) < 0 && errno == EINTR)
+		;
+}
+
 static void start(const char *path, char **arguments, const struct inherited *inherited,
-		  int error_pipe)
+		  int error_pipe, const int gate[2])
 {
 	int error;
+
+	if (gate[1] >= 0)
+		(void)close(gate[1]);
+	wait_for_start(gate[0]);
 
 	(void)sigaction(SIGCHLD, &inherited->child, NULL);
 	(void)sigprocmask(SIG_SETMASK, &inherited->mask, NULL);
@@ -142,6 +155,13 @@ static int next_signal(const sigset_t *signals, const struct run_watch *watch, s
 	return number;
 }
 
+static void close_gate(const int gate[2])
+{
+	for (int i = 0; i < 2; i++)
+		if (gate[i] >= 0)
+			(void)close(gate[i]);
+}
+
 int run_wait(const char *path, char **arguments, const struct run_watch *watch,
 	     struct run_end *ret_end)
 {
@@ -149,10 +169,16 @@ int run_wait(const char *path, char **arguments, const struct run_watch *watch,
 	struct run_end end = {0};
 	struct inherited inherited;
 	sigset_t signals, own;
-	int ends[2], error;
+	int ends[2], gate[2] = {-1, -1}, error;
 
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return -errno;
+	if (watch && watch->started && pipe2(gate, O_CLOEXEC) < 0) {
+		error = errno;
+		(void)close(ends[0]);
+		(void)close(ends[1]);
+		return -error;
+	}
 	choose_signals(&signals);
 	(void)sigaction(SIGCHLD, &standard, &inherited.child);
 	(void)sigprocmask(SIG_BLOCK, &signals, &own);
@@ -164,11 +190,15 @@ int run_wait(const char *path, char **arguments, const struct run_watch *watch,
 		(void)sigprocmask(SIG_SETMASK, &own, NULL);
 		(void)close(ends[0]);
 		(void)close(ends[1]);
+		close_gate(gate);
 		return -error;
 	}
 	if (!end.pid)
-		start(path, arguments, &inherited, ends[1]);
+		start(path, arguments, &inherited, ends[1], gate);
 	(void)close(ends[1]);
+	if (watch && watch->started)
+		watch->started(watch->context, end.pid);
+	close_gate(gate);
 
 	for (;;) {
 		siginfo_t info;

@@ -18,6 +18,7 @@ static const struct command {
 	const char *summary;
 } commands[] = {
 	{"run", command_run, EXIT_RUN, "run a program and report its synchronizations"},
+	{"attach", command_attach, EXIT_USAGE, "watch running processes from the kernel"},
 	{"report", command_report, EXIT_USAGE, "report on record files left by a run"},
 	{"bisect", command_bisect, EXIT_USAGE,
 	 "find the call site whose rewrite changes a program"},

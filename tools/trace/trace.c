@@ -487,7 +487,7 @@ int main(int argc, char **argv)
 	}
 	finish(&tracer);
 	error = run_report(&tracer.options.output, &tracer.program, tracer.records, since_ns,
-			   end.pid);
+			   end.pid, NULL);
 	say_place(&tracer);
 	remove_leftovers(&tracer);
 	program_done(&tracer.program);
