@@ -88,6 +88,24 @@ static void take_call(struct watch *watch, const struct call_record *record)
 		watch->each(&call, watch->each_data);
 }
 
+static void take_claim(struct watch *watch, const struct claim_record *record)
+{
+	struct watch_claim claim = {
+		.ns = record->ns,
+		.process = (pid_t)record->process,
+		.thread = (pid_t)record->thread,
+		.function = record->function,
+		.scope = record->scope,
+		.how = (uint8_t)record->how,
+		.call_ns = record->call_ns,
+		.off_cpu_ns = record->off_cpu_ns,
+		.driver_ns = record->driver_ns,
+	};
+
+	if (record->function < WATCH_FUNCTION_COUNT && watch->options.claimed)
+		watch->options.claimed(&claim, watch->options.claimed_data);
+}
+
 static int take_record(void *context, void *data, size_t size)
 {
 	const size_t without_frames = offsetof(struct call_record, frames);
@@ -102,6 +120,9 @@ static int take_record(void *context, void *data, size_t size)
 		if (size >= without_frames &&
 		    size >= without_frames + call->frame_count * sizeof(call->frames[0]))
 			take_call(watch, call);
+	} else if (kind == RECORD_CLAIM) {
+		if (size >= sizeof(struct claim_record))
+			take_claim(watch, data);
 	} else if (size >= sizeof(struct process_record)) {
 		process_take(watch, data);
 	}
@@ -186,7 +207,7 @@ static int start(struct watch *watch, const struct watch_options *options,
 	if (r)
 		return r;
 	if (options->shim_path)
-		library_shim_path(watch, options->shim_path);
+		shim_add_path(watch, options->shim_path);
 	r = open_libraries(watch, options, error);
 	for (size_t i = 0; i < options->process_count && !r; i++)
 		r = watch_add(watch, options->processes[i], error);

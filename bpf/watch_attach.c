@@ -68,6 +68,18 @@ static size_t ring_bytes(const struct watch *watch)
 	return bytes < page ? page : bytes;
 }
 
+static void set_common(struct watch_bpf *skeleton)
+{
+	struct bpf_program *programs[] = {
+		skeleton->progs.entered,       skeleton->progs.left,
+		skeleton->progs.scope_entered, skeleton->progs.scope_left,
+		skeleton->progs.rewritten,
+	};
+
+	for (size_t i = 0; i < sizeof(programs) / sizeof(programs[0]); i++)
+		bpf_program__set_expected_attach_type(programs[i], ATTACH_UPROBE_MULTI);
+}
+
 static int load(struct watch *watch)
 {
 	struct watch_bpf *skeleton = watch_bpf__open();
@@ -89,15 +101,18 @@ static int load(struct watch *watch)
 	bpf_map__set_max_entries(skeleton->maps.ring, (__u32)ring_bytes(watch));
 	if (!watch->options.callers)
 		bpf_map__set_max_entries(skeleton->maps.callers, 1);
-	if (!watch->single) {
-		bpf_program__set_expected_attach_type(skeleton->progs.entered, ATTACH_UPROBE_MULTI);
-		bpf_program__set_expected_attach_type(skeleton->progs.left, ATTACH_UPROBE_MULTI);
-	}
+	bpf_program__set_autoload(skeleton->progs.scope_entered, watch->options.claimed != NULL);
+	bpf_program__set_autoload(skeleton->progs.scope_left, watch->options.claimed != NULL);
+	bpf_program__set_autoload(skeleton->progs.rewritten, watch->options.claimed != NULL);
+	if (!watch->single)
+		set_common(skeleton);
 	return watch_bpf__load(skeleton);
 }
 
+/* `semaphores` NULL: none has one. */
 static int create_link(const struct bpf_program *program, int file, const uint64_t *offsets,
-		       const uint64_t *cookies, size_t count, unsigned int flags)
+		       const uint64_t *semaphores, const uint64_t *cookies, size_t count,
+		       unsigned int flags)
 {
 	char path[32];
 	struct link_create create = {
@@ -105,6 +120,7 @@ static int create_link(const struct bpf_program *program, int file, const uint64
 		.attach_type = ATTACH_UPROBE_MULTI,
 		.path = (__u64)(uintptr_t)path,
 		.offsets = (__u64)(uintptr_t)offsets,
+		.ref_ctr_offsets = (__u64)(uintptr_t)semaphores,
 		.cookies = (__u64)(uintptr_t)cookies,
 		.count = (__u32)count,
 		.multi_flags = flags,
@@ -136,7 +152,7 @@ static int try_common(struct watch *watch)
 	/* A program without any symbol: its first byte of code will do for that. */
 	if (r)
 		offset = 64;
-	link = create_link(watch->skeleton->progs.entered, file, &offset, &cookie, 1, 0);
+	link = create_link(watch->skeleton->progs.entered, file, &offset, NULL, &cookie, 1, 0);
 	close(file);
 	if (link < 0)
 		return link;
@@ -223,10 +239,10 @@ static int attach_common(struct watch *watch, int file, const struct probe *prob
 			offsets[i] = probes[i].offset;
 			cookies[i] = probes[i].function;
 		}
-		back = create_link(watch->skeleton->progs.left, file, offsets, cookies, count,
+		back = create_link(watch->skeleton->progs.left, file, offsets, NULL, cookies, count,
 				   MULTI_RETURN);
 		there = back < 0 ? back
-				 : create_link(watch->skeleton->progs.entered, file, offsets,
+				 : create_link(watch->skeleton->progs.entered, file, offsets, NULL,
 					       cookies, count, 0);
 		if (there < 0 && back >= 0)
 			close(back);
@@ -282,6 +298,44 @@ int attach_probes(struct watch *watch, int file, const struct probe *probes, siz
 			      : attach_common(watch, file, probes, count);
 
 	return r ? privilege_explain(error, r, "probing the driver library", watch->single) : 0;
+}
+
+int attach_usdt(struct watch *watch, struct bpf_program *program, int file,
+		const struct probe *probe)
+{
+	uint64_t cookie = probe->function;
+	char path[32];
+
+	if (watch->single) {
+		LIBBPF_OPTS(bpf_uprobe_opts, opts, .bpf_cookie = cookie,
+			    .ref_ctr_offset = probe->semaphore);
+		struct bpf_link **grown = reallocarray(watch->single_link, watch->single_links + 1,
+						       sizeof(struct bpf_link *));
+		struct bpf_link *link;
+
+		if (!grown)
+			return -ENOMEM;
+		watch->single_link = grown;
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", file);
+		link = bpf_program__attach_uprobe_opts(program, -1, path, probe->offset, &opts);
+		if (!link)
+			return -errno;
+		watch->single_link[watch->single_links++] = link;
+	} else {
+		int *grown =
+			reallocarray(watch->common_link, watch->common_links + 1, sizeof(*grown));
+		int link;
+
+		if (!grown)
+			return -ENOMEM;
+		watch->common_link = grown;
+		link = create_link(program, file, &probe->offset,
+				   probe->semaphore ? &probe->semaphore : NULL, &cookie, 1, 0);
+		if (link < 0)
+			return link;
+		watch->common_link[watch->common_links++] = link;
+	}
+	return 0;
 }
 
 /* The kernel takes single probes away one after the other (Linux 6.18), whoever asks. */

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * What the parts of the watch share: watch.c (life, records, counters), watch_attach.c (programs and
- * probes), watch_library.c (driver libraries), watch_process.c (processes, whose call it was).
+ * probes), watch_library.c (driver libraries), watch_shim.c (the shim and its probes), watch_process.c
+ * (processes, whose call it was).
  */
 #ifndef SLIPSTREAM_WATCH_INTERNAL_H
 #define SLIPSTREAM_WATCH_INTERNAL_H
@@ -35,9 +36,10 @@ struct file_identity {
 
 /* One probed function of a library. */
 struct probe {
-	uint64_t offset;   /* of the probe, in the file */
-	uint32_t function; /* index of watch_functions[]; the first of the names of that address */
-	uint8_t site;      /* enum watch_site */
+	uint64_t offset;    /* of the probe, in the file */
+	uint64_t semaphore; /* of a USDT probe; 0: none */
+	uint32_t function;  /* index of watch_functions[]; the first of the names of that address */
+	uint8_t site;       /* enum watch_site */
 };
 
 struct library {
@@ -96,6 +98,7 @@ struct watch {
 	struct file_identity shims; /* files known as the shim */
 	struct image shim_image;
 	bool shim_read;
+	unsigned int probe_slots; /* of USDT probes, used */
 
 	struct process **process; /* in the order of first sight; pointers, since they are lent */
 	size_t processes, alive;
@@ -125,6 +128,9 @@ int attach_tracepoints(struct watch *watch, struct watch_error *error);
 /* Probes at `count` offsets of an open file. */
 int attach_probes(struct watch *watch, int file, const struct probe *probes, size_t count,
 		  struct watch_error *error);
+/* A USDT probe; its `function` is the slot of its arguments' places. */
+int attach_usdt(struct watch *watch, struct bpf_program *program, int file,
+		const struct probe *probe);
 void attach_detach(struct watch *watch);
 
 /* watch_library.c */
@@ -139,10 +145,19 @@ void library_consider(struct watch *watch, pid_t process, const struct place *pl
 bool library_is_named(const struct watch *watch, const struct place *place);
 /* Where the loader's own search finds the driver; NULL: nowhere. To be freed. */
 char *library_find(void);
-/* The shim's file by its path, for processes that map it later. */
-void library_shim_path(struct watch *watch, const char *path);
 bool identity_matches(const struct file_identity *file, dev_t device, ino_t inode);
+void identity_add(struct file_identity *file, dev_t device, ino_t inode);
+/* All names of an open file. */
+struct stat;
+void identify(struct watch *watch, struct file_identity *ret_file, int file,
+	      const struct stat *status);
 void library_done(struct library *library);
+
+/* watch_shim.c */
+/* A file of the shim, which stays the caller's. Known already: nothing is done. */
+void shim_add(struct watch *watch, int file);
+/* By its path, for processes that map it later. */
+void shim_add_path(struct watch *watch, const char *path);
 
 /* watch_process.c */
 struct process *process_find(const struct watch *watch, pid_t id);

@@ -37,7 +37,7 @@ bool identity_matches(const struct file_identity *file, dev_t device, ino_t inod
 	return false;
 }
 
-static void add_identity(struct file_identity *file, dev_t device, ino_t inode)
+void identity_add(struct file_identity *file, dev_t device, ino_t inode)
 {
 	if (!inode || file->count == IDENTITIES || identity_matches(file, device, inode))
 		return;
@@ -60,7 +60,7 @@ static void identify_mapping(struct file_identity *file, uint64_t address)
 		if (sscanf(line, "%" SCNx64 "-%*x %*s %*x %x:%x %" SCNu64, &start, &major, &minor,
 			   &inode) == 4 &&
 		    start == address) {
-			add_identity(file, makedev(major, minor), inode);
+			identity_add(file, makedev(major, minor), inode);
 			break;
 		}
 	}
@@ -69,14 +69,14 @@ static void identify_mapping(struct file_identity *file, uint64_t address)
 }
 
 /* All names of an open file: mapping it tells what mappings are called. */
-static void identify(struct watch *watch, struct file_identity *file, int descriptor,
-		     const struct stat *status)
+void identify(struct watch *watch, struct file_identity *file, int descriptor,
+	      const struct stat *status)
 {
 	long page = sysconf(_SC_PAGESIZE);
 	void *memory;
 
 	*file = (struct file_identity){0};
-	add_identity(file, status->st_dev, status->st_ino);
+	identity_add(file, status->st_dev, status->st_ino);
 	/* Executable, since only such mappings are told; where that is not allowed, no process can have
 	 * one either. */
 	memory = mmap(NULL, (size_t)page, PROT_READ | PROT_EXEC, MAP_PRIVATE, descriptor, 0);
@@ -88,7 +88,7 @@ static void identify(struct watch *watch, struct file_identity *file, int descri
 		watch->own_address = (uint64_t)(uintptr_t)memory;
 		watch->lost_mappings +=
 			mappings_drain(watch->mappings, watch->places, process_note, watch);
-		add_identity(file, watch->own.device, watch->own.inode);
+		identity_add(file, watch->own.device, watch->own.inode);
 		watch->own_address = 0;
 	}
 	munmap(memory, (size_t)page);
@@ -333,33 +333,13 @@ static void consider_shim(struct watch *watch, pid_t process, const struct place
 
 	if (identity_matches(&watch->shims, place->device, place->inode))
 		return;
-	add_identity(&watch->shims, place->device, place->inode);
-	if (watch->shim_read)
-		return;
 	file = open_mapped(process, place);
-	if (file < 0)
-		return;
-	watch->shim_read = !image_read(&watch->shim_image, file, "", 0);
-	close(file);
-}
-
-void library_shim_path(struct watch *watch, const char *path)
-{
-	int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	struct file_identity identity;
-	struct stat status;
-
-	if (file < 0)
-		return;
-	if (!fstat(file, &status) && S_ISREG(status.st_mode)) {
-		identify(watch, &identity, file, &status);
-		for (size_t i = 0; i < identity.count; i++)
-			add_identity(&watch->shims, identity.identity[i].device,
-				     identity.identity[i].inode);
-		if (!watch->shim_read)
-			watch->shim_read = !image_read(&watch->shim_image, file, "", 0);
+	if (file >= 0) {
+		shim_add(watch, file);
+		close(file);
 	}
-	close(file);
+	/* Also where it cannot be opened: its calls are its own. */
+	identity_add(&watch->shims, place->device, place->inode);
 }
 
 void library_consider(struct watch *watch, pid_t process, const struct place *place)

@@ -24,6 +24,7 @@ enum record_kind {
 	RECORD_EXEC,
 	RECORD_EXIT,  /* of the whole process */
 	RECORD_FIRST, /* with `all`: first call of a process not known */
+	RECORD_CLAIM,
 };
 
 enum call_flag {
@@ -52,6 +53,31 @@ struct process_record {
 	__u32 process, other, reserved;
 	__u64 ns;
 	char name[16];
+};
+
+/* What the shim's probe `rewrite` said. */
+struct claim_record {
+	__u32 kind;
+	__u32 process, thread;
+	__u32 function, scope, how;
+	__u64 ns, call_ns, off_cpu_ns, driver_ns;
+};
+
+/* Where an argument of a USDT probe lies. */
+enum probe_form { PROBE_NONE, PROBE_CONSTANT, PROBE_REGISTER, PROBE_MEMORY };
+
+enum { PROBE_ARGUMENTS = 4, PROBE_SLOTS = 64 };
+
+struct probe_argument {
+	__u8 form, size, is_signed;
+	__u8 offset; /* of the register among the saved ones */
+	__u32 reserved;
+	__s64 value; /* the constant; or what is added to the register */
+};
+
+struct probe_shape {
+	__u32 count, reserved;
+	struct probe_argument argument[PROBE_ARGUMENTS];
 };
 
 struct function_count {

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The shim's files: known by name or by a path that was given, so that its calls are told from others;
+ * and its USDT probes, if somebody wants to hear what it claims. Every copy is probed by itself.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <bpf/bpf.h>
+
+#include "usdt_notes.h"
+#include "watch_internal.h"
+
+/* Which program hears which probe, and how many arguments it reads. */
+static int probe_number(const char *name, size_t arguments)
+{
+	static const char *const names[] = {"scope_enter", "scope_exit", "rewrite"};
+
+	for (int i = 0; i < (int)(sizeof(names) / sizeof(names[0])); i++) {
+		if (!strcmp(name, names[i]))
+			return arguments == PROBE_ARGUMENTS ? i : -1;
+	}
+	return -1;
+}
+
+static struct bpf_program *program_of(const struct watch *watch, int number)
+{
+	struct bpf_program *programs[] = {
+		watch->skeleton->progs.scope_entered,
+		watch->skeleton->progs.scope_left,
+		watch->skeleton->progs.rewritten,
+	};
+
+	return programs[number];
+}
+
+static int attach(struct watch *watch, int file, int number, const struct usdt_note *note)
+{
+	__u32 slot = (__u32)watch->probe_slots;
+	struct probe probe = {
+		.offset = note->offset, .semaphore = note->semaphore, .function = slot};
+
+	if (slot >= PROBE_SLOTS)
+		return -ENOSPC;
+	if (bpf_map_update_elem(bpf_map__fd(watch->skeleton->maps.probe_shapes), &slot,
+				&note->arguments, BPF_ANY))
+		return -errno;
+	watch->probe_slots++;
+	return attach_usdt(watch, program_of(watch, number), file, &probe);
+}
+
+/* Ends before beginnings: a scope that is seen to begin is seen to end. */
+static void attach_notes(struct watch *watch, int file)
+{
+	static const int order[] = {1, 2, 0};
+	struct usdt_note note[USDT_NOTES];
+	int count = usdt_read(file, "slipstream", note), r = 0;
+
+	for (size_t o = 0; o < sizeof(order) / sizeof(order[0]) && !r; o++) {
+		for (int i = 0; i < count && !r; i++) {
+			if (probe_number(note[i].name, note[i].arguments.count) == order[o])
+				r = attach(watch, file, order[o], &note[i]);
+		}
+	}
+	if (r)
+		watch_say(watch, "the shim's probes cannot be used: %s", strerror(-r));
+	else if (count <= 0)
+		watch_say(watch, "the shim has no probes for tracers: what it claims is not heard");
+}
+
+void shim_add(struct watch *watch, int file)
+{
+	struct file_identity identity;
+	struct stat status;
+	bool known = false;
+
+	if (fstat(file, &status) || !S_ISREG(status.st_mode))
+		return;
+	identify(watch, &identity, file, &status);
+	for (size_t i = 0; i < identity.count; i++) {
+		known |= identity_matches(&watch->shims, identity.identity[i].device,
+					  identity.identity[i].inode);
+		identity_add(&watch->shims, identity.identity[i].device,
+			     identity.identity[i].inode);
+	}
+	if (known)
+		return;
+	if (!watch->shim_read)
+		watch->shim_read = !image_read(&watch->shim_image, file, "", 0);
+	if (watch->options.claimed)
+		attach_notes(watch, file);
+}
+
+void shim_add_path(struct watch *watch, const char *path)
+{
+	int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+
+	if (file < 0)
+		return;
+	shim_add(watch, file);
+	close(file);
+}
