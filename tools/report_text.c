@@ -424,7 +424,11 @@ static void add_summary(const struct lines *lines, const struct report *report)
 	uint64_t waits_ns = report->implicit_ns - report->own_cost_ns;
 	uint64_t count = count_calls(report, &waits);
 
-	if (!has_calls(report))
+	if (!has_calls(report) && report_witness_has_calls(report))
+		lines_add(lines, LINE_STRONG,
+			  "slipstream: waits of processes with the preload library are in its own "
+			  "records, not here");
+	else if (!has_calls(report))
 		lines_add(lines, LINE_STRONG, "slipstream: no call of the CUDA driver was seen");
 	else if (!report->wall_ns)
 		lines_add(lines, LINE_STRONG,

@@ -170,6 +170,11 @@ static void symbolize(struct report *report)
 	each_stack(report->witness, symbolizer, resolve);
 }
 
+bool report_witness_has_calls(const struct report *report)
+{
+	return report->witness && number(report->witness, "entries");
+}
+
 void report_witness_set(struct report *report, json_t *witness)
 {
 	json_decref(report->witness);
@@ -181,6 +186,34 @@ void report_witness_set(struct report *report, json_t *witness)
 	json_decref(witness);
 	report_text_list_add(&report->problems,
 			     memory_copy("what the witness left is not readable"));
+}
+
+/* ---- held against the records ---- */
+
+/* What the preload library counted; -1: nothing is known of the function. */
+static json_int_t recorded(const struct report *report, const json_t *function)
+{
+	for (size_t i = 0; i < report->functions.count; i++) {
+		const struct report_function *known = report->functions.items[i];
+
+		if (!strcmp(known->name, words(function, "function")))
+			return known->calls > INT64_MAX ? INT64_MAX : (json_int_t)known->calls;
+	}
+	return -1;
+}
+
+/* Once everything is known. */
+static void compare(struct report *report)
+{
+	json_t *function;
+	size_t index;
+
+	json_array_foreach(json_object_get(report->witness, "functions"), index, function)
+	{
+		json_int_t calls = recorded(report, function);
+
+		set(function, "recorded", calls < 0 ? json_null() : json_integer(calls));
+	}
 }
 
 /* ---- text ---- */
@@ -382,6 +415,29 @@ static void add_contradicted(const struct lines *lines, const json_t *witness)
 	lines_add_more(lines, "  ", index, json_array_size(array), "line");
 }
 
+/*
+ * Calls through a wrapper that it did not count. Fewer than counted are no contradiction: calls of mode fix
+ * need not reach the driver.
+ */
+static void add_differences(const struct lines *lines, const json_t *witness)
+{
+	const json_t *function;
+	size_t index;
+
+	json_array_foreach(json_object_get(witness, "functions"), index, function)
+	{
+		_cleanup_free_ char *name = text_printable(words(function, "function"), false);
+		uint64_t wrapper = number(function, "wrapper");
+
+		if (wrapper > number(function, "recorded"))
+			lines_add(lines, LINE_WARNING,
+				  "  contradicted: %s, %" PRIu64 " call%s counted by the library, "
+				  "%" PRIu64 " through its wrapper",
+				  name, number(function, "recorded"),
+				  plural(number(function, "recorded")), wrapper);
+	}
+}
+
 static void add_coverage(const struct lines *lines, const json_t *witness)
 {
 	const json_t *coverage = json_object_get(witness, "coverage");
@@ -433,6 +489,7 @@ void lines_add_witness(const struct lines *lines, struct report *report)
 	if (!report->witness)
 		return;
 	symbolize(report);
+	compare(report);
 	add_functions(lines, report->witness);
 	lines_add(lines, LINE_PLAIN, "%s", "");
 	lines_add(lines, LINE_HEADING, "WITNESS");
@@ -440,6 +497,9 @@ void lines_add_witness(const struct lines *lines, struct report *report)
 	add_coverage(lines, report->witness);
 	add_escaped(lines, report->witness);
 	add_contradicted(lines, report->witness);
+	/* Traces of a watch alone have no records to compare with. */
+	if (!report->trace)
+		add_differences(lines, report->witness);
 }
 
 void report_witness_json(struct report *report, json_t *object)
@@ -447,5 +507,6 @@ void report_witness_json(struct report *report, json_t *object)
 	if (!report->witness)
 		return;
 	symbolize(report);
+	compare(report);
 	memory_check(json_object_set(object, "witness", report->witness) ? NULL : object);
 }

@@ -12,6 +12,8 @@ struct lines;
 
 /* Takes the object over; one that is not what it should be is a problem of the report. */
 void report_witness_set(struct report *report, json_t *witness);
+/* Calls were seen, whatever else is known. */
+bool report_witness_has_calls(const struct report *report);
 void lines_add_witness(const struct lines *lines, struct report *report);
 void report_witness_json(struct report *report, json_t *object);
 

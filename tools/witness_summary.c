@@ -43,6 +43,7 @@ struct function {
 	uint64_t streams[WITNESS_STREAM_CLASSES];
 	uint64_t direction_calls[WITNESS_DIRECTIONS], direction_bytes[WITNESS_DIRECTIONS];
 	uint64_t switches, preemptions, yields, entries;
+	uint64_t by[WITNESS_BYS]; /* entries in processes with the preload library */
 	uint32_t system_call;
 	uint64_t system_calls; /* of that one call which made most */
 	bool is_called;        /* it has calls with a record */
@@ -351,6 +352,8 @@ void witness_summary_count(struct witness_summary *summary, const struct witness
 		sum_add(&function->entries, count->by[by]);
 		sum_add(count->shim ? &summary->shim_by[by] : &summary->other_entries,
 			count->by[by]);
+		if (count->shim)
+			sum_add(&function->by[by], count->by[by]);
 	}
 }
 
@@ -510,6 +513,8 @@ static json_t *function_json(const struct witness_summary *summary, const struct
 
 	set(item, "function", string(function->name));
 	set(item, "entries", integer(function->entries));
+	set(item, "wrapper", integer(function->by[WITNESS_BY_WRAPPER]));
+	set(item, "escaped", integer(function->by[WITNESS_BY_PROGRAM]));
 	set(item, "calls", integer(function->calls));
 	set(item, "returned", integer(function->returned));
 	set(item, "nested", integer(function->nested));
