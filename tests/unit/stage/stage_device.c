@@ -468,9 +468,13 @@ void device_stop(void)
 bool device_settle(void)
 {
 	uint64_t end = copy_now() + 10000000000U;
-	uint32_t i;
+	uint32_t i, count;
 
-	for (i = 0; i < stream_count; i++)
+	/* Of other callers: their contexts' streams come meanwhile. */
+	pthread_mutex_lock(&lock);
+	count = stream_count;
+	pthread_mutex_unlock(&lock);
+	for (i = 0; i < count; i++)
 		while (!is_done(&streams[i], submitted(&streams[i]))) {
 			if (copy_now() > end)
 				return false;
