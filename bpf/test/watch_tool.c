@@ -31,7 +31,7 @@ static struct tool {
 	pid_t process[16];
 	const char *library[8];
 	uint32_t function[WATCH_FUNCTION_COUNT];
-	json_t *lines, *calls, *sums;
+	json_t *lines, *calls, *sums, *claims;
 	uint64_t detach_ns;
 } tool = {.seconds = 60, .detach_after_ms = -1};
 
@@ -53,6 +53,7 @@ enum {
 	KEY_OFFSET,
 	KEY_MISSING,
 	KEY_EVERY,
+	KEY_CLAIMS,
 };
 
 static const struct argp_option options[] = {
@@ -75,6 +76,7 @@ static const struct argp_option options[] = {
 	{"detach", KEY_DETACH, "MS", 0, "Detach after that time, programs running", 0},
 	{"offset", KEY_OFFSET, "OFFSET:NAME", 0, "A function without symbol", 0},
 	{"missing", KEY_MISSING, NULL, 0, "Only say which capability is missing", 0},
+	{"claims", KEY_CLAIMS, NULL, 0, "Hear the shim's probes", 0},
 	{"every", KEY_EVERY, NULL, 0, "All functions instead of the default set", 0},
 	{"output", 'o', "FILE", 0, "JSON", 0},
 	{0},
@@ -86,6 +88,18 @@ static uint64_t now_ns(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+static void claimed(const struct watch_claim *claim, void *data)
+{
+	json_array_append_new(tool.claims,
+			      json_pack("{s:s,s:i,s:i,s:i,s:i,s:I,s:I,s:I}", "function",
+					watch_functions[claim->function].name, "process",
+					(int)claim->process, "thread", (int)claim->thread, "scope",
+					(int)claim->scope, "how", (int)claim->how, "call_ns",
+					(json_int_t)claim->call_ns, "off_cpu_ns",
+					(json_int_t)claim->off_cpu_ns, "driver_ns",
+					(json_int_t)claim->driver_ns));
 }
 
 static error_t parse(int key, char *argument, struct argp_state *state)
@@ -118,6 +132,9 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 			tool.function[i] = i;
 		watch->functions = tool.function;
 		watch->function_count = WATCH_FUNCTION_COUNT;
+		break;
+	case KEY_CLAIMS:
+		watch->claimed = claimed;
 		break;
 	case KEY_ALL:
 		watch->all = true;
@@ -316,6 +333,7 @@ static void write_report(struct watch *watch, int status)
 	json_object_set_new(root, "callers", callers);
 	json_object_set_new(root, "sums", tool.sums);
 	json_object_set_new(root, "calls", tool.calls);
+	json_object_set_new(root, "claims", tool.claims);
 	json_object_set_new(root, "said", tool.lines);
 	json_object_set_new(root, "status", json_integer(status));
 	json_object_set_new(root, "detach_us", json_integer((json_int_t)(tool.detach_ns / 1000)));
@@ -395,6 +413,7 @@ int main(int argc, char **argv)
 	argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, NULL);
 	tool.lines = json_array();
 	tool.calls = json_array();
+	tool.claims = json_array();
 	tool.sums = json_object();
 	tool.options.say = say;
 	signal(SIGTERM, stop);

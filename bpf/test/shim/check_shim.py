@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""The watch beside the shim on the simulated driver: its counts are the shim's, and its claims are heard.
+
+    check_shim.py TOOL SHIM SIMCUDA PROGRAM READER      READER: folder with slip.py
+"""
+import collections
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+SKIP = 77
+TOOL, SHIM, SIMCUDA, PROGRAM, READER = (os.path.abspath(path) for path in sys.argv[1:6])
+sys.path.insert(0, READER)
+import slip  # noqa: E402
+
+CALLS = {"cuMemAlloc_v2", "cuMemHostAlloc", "cuMemcpyHtoD_v2", "cuMemcpyDtoHAsync_v2", "cuStreamSynchronize", "cuMemFreeHost", "cuMemFree_v2",
+         "cuCtxSynchronize"}
+EXPECTED = 2 * 2 * 25  # two processes, two threads, 25 rounds
+HIT, PARKED = 1, 2
+
+
+def environment(**more):
+    left = {name: value for name, value in os.environ.items() if not name.startswith(("SLIPSTREAM_", "SIMCUDA_", "LD_"))}
+    return {**left, "LD_LIBRARY_PATH": SIMCUDA, "SIMCUDA_COSTS": "none", **more}
+
+
+def run(mode, *options, preload=SHIM):
+    """(what the watch saw, {function: the shim's count})"""
+    with tempfile.TemporaryDirectory() as folder:
+        output = os.path.join(folder, "seen.json")
+        out = os.path.join(folder, "out")
+        os.mkdir(out)
+        command = [TOOL, "--output", output, "--callers", "--shim-path", SHIM, *options, "--", "env"]
+        command += [f"LD_PRELOAD={preload}"] if preload else []
+        done = subprocess.run([*command, PROGRAM], env=environment(SLIPSTREAM_MODE=mode, SLIPSTREAM_OUT=out), capture_output=True, text=True,
+                              timeout=60, check=False)
+        if done.returncode == SKIP:
+            print(done.stderr.strip())
+            sys.exit(SKIP)
+        assert done.returncode == 0, done
+        with open(output, encoding="utf-8") as file:
+            seen = json.load(file)
+        counts = collections.Counter()
+        for name in sorted(os.listdir(out)):
+            if name.endswith(".slip"):
+                counts.update(slip.Process(os.path.join(out, name)).counts)
+    assert seen["status"] == 0 and not any(seen[key] for key in seen if key.startswith("lost")), seen
+    return seen, counts
+
+
+def by_of(seen):
+    by = collections.defaultdict(collections.Counter)
+    for caller in seen["callers"]:
+        by[caller["function"]][caller["by"]] += caller["calls"]
+    return by
+
+
+def every_call_that_the_shim_counts_is_seen_behind_its_wrapper_and_in_its_scope():
+    seen, counts = run("observe", "--claims")
+    by = by_of(seen)
+    for name in CALLS:
+        assert counts[name] == EXPECTED, (name, counts[name])
+        assert by[name] == {"wrapper": EXPECTED}, (name, by[name])
+        assert seen["functions"][name]["scoped"] == seen["functions"][name]["returned"] == EXPECTED, seen["functions"][name]
+    assert all(process["shim"] for process in seen["processes"]), seen["processes"]
+    assert not seen["claims"], seen["claims"]
+
+
+def what_the_shim_claims_is_what_the_driver_did_not_get():
+    seen, counts = run("fix", "--claims", "--records")
+    by = by_of(seen)
+    claims = collections.Counter((claim["function"], claim["how"]) for claim in seen["claims"])
+    for name, how in (("cuMemHostAlloc", HIT), ("cuMemAlloc_v2", HIT)):
+        behind = by[name]["wrapper"] + by[name]["shim"]
+        assert claims[name, how] > 0 and claims[name, how] + behind >= EXPECTED == counts[name], (name, claims, by[name], counts[name])
+    for name in ("cuMemFreeHost", "cuMemFree_v2"):
+        assert claims[name, PARKED] > 0, claims
+        assert by[name]["wrapper"] + claims[name, PARKED] == EXPECTED, (name, claims, by[name])
+    for claim in seen["claims"]:
+        assert claim["scope"] > 0 and claim["call_ns"] > 0 and claim["call_ns"] >= claim["off_cpu_ns"], claim
+    assert all(not names["program"] for names in by.values()), by
+
+
+def single_probes_hear_the_same():
+    seen, _ = run("observe", "--claims", "--single", "--function", "cuCtxSynchronize")
+    assert seen["functions"]["cuCtxSynchronize"]["scoped"] == EXPECTED, seen["functions"]
+
+
+def without_claims_wanted_nothing_of_the_shim_is_probed():
+    seen, _ = run("observe")
+    assert seen["functions"]["cuCtxSynchronize"]["calls"] == EXPECTED and seen["functions"]["cuCtxSynchronize"]["scoped"] == 0
+
+
+def process_without_the_shim_is_seen_as_such():
+    seen, counts = run("observe", preload=None)
+    assert not counts and by_of(seen)["cuCtxSynchronize"] == {"program": EXPECTED}, seen["callers"]
+    assert not any(process["shim"] for process in seen["processes"])
+
+
+def main():
+    for test in (every_call_that_the_shim_counts_is_seen_behind_its_wrapper_and_in_its_scope, what_the_shim_claims_is_what_the_driver_did_not_get,
+                 single_probes_hear_the_same, without_claims_wanted_nothing_of_the_shim_is_probed, process_without_the_shim_is_seen_as_such):
+        test()
+        print(test.__name__, flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
