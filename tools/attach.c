@@ -323,7 +323,6 @@ static int call(const char *path, char **arguments, bool to_stderr)
 static int report(struct attached *attached, struct words *options_of_report)
 {
 	_cleanup_free_ char *path = place_program("../tracing/analysis", "slipstream-analyze");
-	char *convert[] = {path, "convert", attached->text, attached->trace, NULL};
 	char **words = options_of_report->items;
 	size_t count = options_of_report->count;
 	struct stat status;
@@ -338,10 +337,9 @@ static int report(struct attached *attached, struct words *options_of_report)
 		(void)unlink(attached->text);
 		return EXIT_SUCCESS;
 	}
-	r = call(path, convert, false);
+	r = run_witness_convert(attached->text, attached->trace);
 	if (r)
 		return r;
-	(void)unlink(attached->text);
 	memmove(&words[1], &words[0], count * sizeof(words[0]));
 	words[0] = memory_copy("slipstream-analyze");
 	words[count + 1] = memory_copy(attached->trace);

@@ -4,7 +4,6 @@
  * to stdout. Ends as the program ended; 125 for a failure of its own, 126 and 127 as env(1).
  */
 #include <errno.h>
-#include <jansson.h>
 #include <sys/wait.h>
 
 #include "command.h"
@@ -17,8 +16,6 @@
 #include "run.h"
 
 enum { KEY_DRIVER = 0x400, KEY_KEEP, KEY_TRACE, KEY_WITNESS };
-
-#define SUMMARY_NAME "witness.json"
 
 struct arguments {
 	struct report_output output;
@@ -38,13 +35,6 @@ static const struct argp_option options[] = {
 	 "CAP_BPF and CAP_PERFMON)",
 	 1},
 	{0},
-};
-
-/* What watches beside the program. */
-struct beside {
-	const char *folder;
-	char *summary;
-	struct run_witness *witness;
 };
 
 static error_t parse(int key, char *argument, struct argp_state *state)
@@ -113,46 +103,13 @@ static void hand_over(char **argv)
 	command_fail(EXIT_RUN, "cannot start %s: %s", path, strerror(errno));
 }
 
-/* Where nobody may watch, the program runs all the same. */
-static void start_witness(void *context, pid_t pid)
-{
-	struct beside *beside = context;
-	_cleanup_free_ char *tried = NULL;
-	_cleanup_free_ char *library = place_library(&tried);
-	_cleanup_free_ char *summary = memory_format("--summary=%s", beside->summary);
-	_cleanup_free_ char *shim = memory_format("--shim-path=%s", library ? library : "");
-	_cleanup_free_ char *name = memory_format("--shim=%s", library ? basename(library) : "");
-	char *arguments[] = {"--program", "--frames=16", summary, shim, name, NULL};
-
-	if (!library)
-		arguments[3] = NULL;
-	(void)unlink(beside->summary);
-	if (run_witness_start(command_name, arguments, pid, &beside->witness))
-		command_say("--witness: the program runs unwatched");
-}
-
-/* NULL: there was none, or it left nothing. */
-static json_t *end_witness(const struct beside *beside)
-{
-	json_t *object;
-
-	if (!beside->witness)
-		return NULL;
-	(void)run_witness_end(beside->witness);
-	object = json_load_file(beside->summary, 0, NULL);
-	(void)unlink(beside->summary);
-	if (!object)
-		command_say("--witness: what was seen is lost");
-	return object;
-}
-
 int command_run(int argc, char **argv)
 {
 	_cleanup_free_ char *folder = NULL, *error_text = NULL;
 	struct arguments arguments = {0};
 	struct program program = {0};
 	struct run_watch watch = {0};
-	struct beside beside = {0};
+	struct run_beside beside = {0};
 	struct run_end end;
 	uint64_t since_ns;
 	const char *asked;
@@ -177,13 +134,12 @@ int command_run(int argc, char **argv)
 	since_ns = process_now_ns();
 	/* execvp(3) would hand even an ELF file that the kernel refuses to the shell. */
 	if (arguments.witness) {
-		beside.folder = folder;
-		beside.summary = memory_format("%s/" SUMMARY_NAME, folder);
+		run_beside_init(&beside, folder, NULL);
 		watch.context = &beside;
-		watch.started = start_witness;
+		watch.started = run_beside_start;
 	}
 	error = run_wait(program.is_elf ? program.path : NULL, arguments.program, &watch, &end);
-	witness = end_witness(&beside);
+	witness = run_beside_end(&beside);
 	if (error || end.exec_error) {
 		if (!asked)
 			run_remove_folder(folder);
@@ -196,7 +152,6 @@ int command_run(int argc, char **argv)
 	else
 		run_remove_folder(folder);
 	program_done(&program);
-	free(beside.summary);
 	if (error && WIFEXITED(end.wait_status) && !WEXITSTATUS(end.wait_status))
 		return EXIT_RUN;
 	run_end_alike(end.wait_status);

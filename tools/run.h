@@ -90,6 +90,21 @@ int run_witness_end(struct run_witness *witness);
 /* Waits until it ends; SIGINT and SIGTERM that we get have it end. The same. */
 int run_witness_wait(struct run_witness *witness);
 
+/* Beside a program; where nobody may watch, that runs all the same. Zero: there is none. */
+struct run_beside {
+	char *summary, *text, *trace; /* files; `trace` a folder. The last two NULL: not wanted */
+	struct run_witness *witness;
+};
+/* The summary goes through a file in `folder`; the trace, if one is wanted, becomes the folder `trace`. */
+void run_beside_init(struct run_beside *beside, const char *folder, const char *trace);
+void run_beside_start(void *beside, pid_t process); /* as run_watch.started */
+/* The object for run_report(); NULL: there was none, or it left nothing, which is told. */
+struct json_t *run_beside_end(struct run_beside *beside);
+
+/* The text that slipstream-witness wrote as CTF in the folder `trace`, which must not be there; then it is gone.
+ * 0, or a status after one line. */
+int run_witness_convert(const char *text, const char *trace);
+
 /* ---- run_steps.c: what run and trace do alike; each ends the command where it fails ---- */
 
 /* Names what cannot be reached in it, before it starts. */

@@ -5,6 +5,7 @@
  * watches; that socket's end is its own end, however we ended. Called by run and attach.
  */
 #include <errno.h>
+#include <jansson.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
@@ -225,4 +226,83 @@ int run_witness_wait(struct run_witness *witness)
 	 * terminal itself. */
 	wait_for_end(witness);
 	return run_witness_end(witness);
+}
+
+/* ---- beside a program ---- */
+
+void run_beside_init(struct run_beside *beside, const char *folder, const char *trace)
+{
+	*beside = (struct run_beside){
+		.summary = memory_format("%s/witness.json", folder),
+		.text = trace ? memory_format("%s/witness.trace", folder) : NULL,
+		.trace = trace ? memory_copy(trace) : NULL,
+	};
+}
+
+void run_beside_start(void *context, pid_t process)
+{
+	struct run_beside *beside = context;
+	_cleanup_free_ char *tried = NULL;
+	_cleanup_free_ char *library = place_library(&tried);
+	_cleanup_free_ char *summary = memory_format("--summary=%s", beside->summary);
+	_cleanup_free_ char *text = memory_format("--trace=%s", beside->text ? beside->text : "");
+	_cleanup_free_ char *path = memory_format("--shim-path=%s", library ? library : "");
+	const char *slash = library ? strrchr(library, '/') : NULL;
+	_cleanup_free_ char *name = memory_format("--shim=%s", slash ? slash + 1 : "");
+	char *arguments[6] = {"--program", summary};
+	size_t count = 2;
+
+	if (beside->text)
+		arguments[count++] = text;
+	if (slash) {
+		arguments[count++] = path;
+		arguments[count++] = name;
+	}
+	(void)unlink(beside->summary);
+	if (run_witness_start(command_name, arguments, process, &beside->witness))
+		command_say("--witness: the program runs unwatched");
+}
+
+json_t *run_beside_end(struct run_beside *beside)
+{
+	json_t *object = NULL;
+
+	if (beside->witness) {
+		(void)run_witness_end(beside->witness);
+		object = json_load_file(beside->summary, 0, NULL);
+		(void)unlink(beside->summary);
+		if (!object)
+			command_say("--witness: what was seen is lost");
+		if (beside->text)
+			(void)run_witness_convert(beside->text, beside->trace);
+	}
+	free(beside->summary);
+	free(beside->text);
+	free(beside->trace);
+	*beside = (struct run_beside){0};
+	return object;
+}
+
+int run_witness_convert(const char *text, const char *trace)
+{
+	_cleanup_free_ char *path = place_program("../tracing/analysis", "slipstream-analyze");
+	char *arguments[] = {path, "convert", (char *)text, (char *)trace, NULL};
+	int error, status;
+	pid_t pid;
+
+	if (!path) {
+		command_say("slipstream-analyze is not part of this build: the trace stays text, "
+			    "in %s",
+			    text);
+		return EXIT_FAILURE;
+	}
+	error = posix_spawn(&pid, path, NULL, NULL, arguments, environ);
+	if (error) {
+		command_say("cannot start %s: %s", path, strerror(error));
+		return EXIT_FAILURE;
+	}
+	status = status_of(pid);
+	if (!status)
+		(void)unlink(text);
+	return status ? EXIT_FAILURE : EXIT_SUCCESS;
 }

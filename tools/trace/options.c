@@ -67,6 +67,7 @@ enum {
 	KEY_RELAYD,
 	KEY_SESSION,
 	KEY_TIMEOUT,
+	KEY_WITNESS,
 };
 
 static const struct argp_option options[] = {
@@ -104,6 +105,10 @@ static const struct argp_option options[] = {
 	{"dump", KEY_DUMP, "DIR", 0,
 	 "start nothing: have the traced processes whose record files are in DIR repeat their "
 	 "definitions, for a snapshot of a session of yours",
+	 1},
+	{"witness", KEY_WITNESS, NULL, 0,
+	 "have the kernel watch too, and leave what it saw beside the trace (needs CAP_BPF and "
+	 "CAP_PERFMON)",
 	 1},
 	{"timeout", KEY_TIMEOUT, "SECONDS", 0, "for each answer of the LTTng daemons (default 30)",
 	 1},
@@ -268,6 +273,9 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 	case KEY_STREAM:
 		free(ret_options->url);
 		ret_options->url = read_address(argument);
+		return 0;
+	case KEY_WITNESS:
+		ret_options->witness = true;
 		return 0;
 	case KEY_RELAYD:
 		ret_options->relayd = true;

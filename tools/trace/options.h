@@ -26,7 +26,7 @@ struct trace_options {
 	uint64_t keep_ns; /* snapshot: time; 0: keep says */
 	uint64_t blocked_over_ns;
 	int timeout_s;
-	bool live, relayd;
+	bool live, relayd, witness;
 	char **program; /* and its arguments */
 };
 

@@ -46,7 +46,8 @@ struct tracer {
 	struct session *session;
 	FILE *log; /* of the daemons; NULL: none are ours */
 	char *folder, *records, *home, *name;
-	sigset_t mask; /* of the signals, as the program is to find it */
+	struct run_beside beside; /* the kernel's witness; zero: none */
+	sigset_t mask;            /* of the signals, as the program is to find it */
 	struct snapshots snapshots;
 	size_t snapshot_count;                  /* at the last tick */
 	bool wants_snapshot;                    /* somebody asked before there was anything */
@@ -302,9 +303,20 @@ static void on_tick(void *context)
 		session_rearm(tracer->session);
 }
 
+static void on_start(void *context, pid_t pid)
+{
+	run_beside_start(&((struct tracer *)context)->beside, pid);
+}
+
 static int run(struct tracer *tracer, struct run_end *ret_end)
 {
 	struct run_watch watch = {.context = tracer};
+	_cleanup_free_ char *trace = memory_format("%s/witness", tracer->folder);
+
+	if (tracer->options.witness) {
+		run_beside_init(&tracer->beside, tracer->records, trace);
+		watch.started = on_start;
+	}
 
 	if (tracer->options.snapshot) {
 		watch.signal = on_signal;
@@ -452,6 +464,7 @@ int main(int argc, char **argv)
 	struct tracer tracer = {0};
 	struct run_end end;
 	uint64_t since_ns;
+	struct json_t *witness;
 	int error;
 
 	command_hold_descriptors();
@@ -480,6 +493,7 @@ int main(int argc, char **argv)
 
 	since_ns = process_now_ns();
 	error = run(&tracer, &end);
+	witness = run_beside_end(&tracer.beside);
 	if (error || end.exec_error) {
 		end_daemons(&tracer);
 		remove_leftovers(&tracer);
@@ -487,7 +501,7 @@ int main(int argc, char **argv)
 	}
 	finish(&tracer);
 	error = run_report(&tracer.options.output, &tracer.program, tracer.records, since_ns,
-			   end.pid, NULL);
+			   end.pid, witness);
 	say_place(&tracer);
 	remove_leftovers(&tracer);
 	program_done(&tracer.program);

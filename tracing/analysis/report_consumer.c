@@ -353,6 +353,21 @@ static struct report_trace *about(const struct report_consumer *consumer,
 	return trace;
 }
 
+/* What the kernel saw of a process that tells of itself, too: one process in the report. */
+static bool is_shadow(const struct model *model, uint32_t number)
+{
+	const struct model_process *process = model_process(model, number);
+
+	for (uint32_t i = 0; i < model_process_count(model); i++) {
+		const struct model_process *other = model_process(model, i);
+
+		if (other->pid == process->pid && !strcmp(other->host, process->host) &&
+		    !witness_is_source(model, i))
+			return witness_is_source(model, number);
+	}
+	return false;
+}
+
 static bool is_wanted(void *context, uint32_t process)
 {
 	return ((const struct part *)context)[process].wanted;
@@ -366,10 +381,12 @@ static struct report *build(const struct report_consumer *consumer, const struct
 
 	report->trace = about(consumer, end);
 	report->trace->process_count = wanted;
+	for (size_t i = 0; i < model_process_count(model); i++)
+		report->trace->process_count -= parts[i].wanted && is_shadow(model, (uint32_t)i);
 	split_streams(consumer, model, parts, report->trace);
 	split_threads(consumer, model, parts, report->trace);
 	for (size_t i = 0; i < model_process_count(model); i++)
-		if (parts[i].wanted)
+		if (parts[i].wanted && !is_shadow(model, (uint32_t)i))
 			add_process(report, model, (uint32_t)i, &parts[i]);
 	find_reasons(report, model, parts, end);
 	witness_finish(consumer->witness, model, is_wanted, parts, report);

@@ -160,7 +160,8 @@ static void set_clock(bt_clock_class *clock_class, const struct source *source)
 		rest += NS_PER_SECOND;
 	}
 	bt_clock_class_set_uuid(clock_class, source->clock_uuid);
-	bt_clock_class_set_origin_is_unix_epoch(clock_class, BT_FALSE);
+	/* So babeltrace2 takes those of LTTng, whatever their metadata says. */
+	bt_clock_class_set_origin_is_unix_epoch(clock_class, BT_TRUE);
 	bt_clock_class_set_offset(clock_class, seconds, (uint64_t)rest);
 }
 

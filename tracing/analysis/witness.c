@@ -106,6 +106,21 @@ void witness_take(struct witness_summary *summary, const struct model *model,
 		take_claim(summary, model, event);
 }
 
+static bool stop(void *context, const void *definition)
+{
+	(void)definition;
+	*(bool *)context = true;
+	return false;
+}
+
+bool witness_is_source(const struct model *model, uint32_t process)
+{
+	bool found = false;
+
+	model_each(model, process, TRACE_DEF_WITNESS, stop, &found);
+	return found;
+}
+
 struct counting {
 	struct witness_summary *summary;
 	const struct model *model;

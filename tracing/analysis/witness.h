@@ -15,6 +15,9 @@ struct witness_summary;
 void witness_take(struct witness_summary *summary, const struct model *model,
 		  const struct analysis_event *event);
 
+/* The process is one of slipstream-witness's trace. */
+bool witness_is_source(const struct model *model, uint32_t process);
+
 /* At the end: the counts of the processes that are selected, and the object of the report. */
 void witness_finish(struct witness_summary *summary, const struct model *model,
 		    bool (*is_wanted)(void *context, uint32_t process), void *context,
