@@ -227,6 +227,7 @@ static uint32_t of_context(uint64_t context)
 
 static bool make(struct chunk *chunk, uint64_t context)
 {
+	int saved = errno;
 	CUresult result;
 
 	if (!chunk->memory)
@@ -239,6 +240,8 @@ static bool make(struct chunk *chunk, uint64_t context)
 	memset(chunk->memory, 0, CHUNK_BYTES);
 	result = driver.cuMemHostRegister_v2(chunk->memory, CHUNK_BYTES,
 					     CU_MEMHOSTREGISTER_PORTABLE);
+	/* The program's call pins nothing. */
+	errno = saved;
 	if (result != CUDA_SUCCESS) {
 		stage_says("a chunk could not be pinned");
 		return false;
