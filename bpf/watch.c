@@ -295,7 +295,6 @@ int watch_add(struct watch *watch, pid_t id, struct watch_error *error)
 		}
 		return r;
 	}
-	process->root = true;
 	r = process_look(watch, id);
 	/* Ended before the kernel knew that somebody wants to hear of it. */
 	if (!is_process(id)) {

@@ -52,8 +52,11 @@ struct library {
 
 struct process {
 	struct watch_process public; /* program: owned */
-	bool root;
+	struct process *older;       /* of the same bucket, seen earlier */
+	bool forgotten; /* it has ended, and the kernel's table has no entry of it any more */
 };
+
+enum { PROCESS_BUCKETS = 4096 };
 
 /* A mapping to be looked at once the messages about it have all been read. */
 struct pending {
@@ -101,6 +104,7 @@ struct watch {
 	unsigned int probe_slots; /* of USDT probes, used */
 
 	struct process **process; /* in the order of first sight; pointers, since they are lent */
+	struct process *bucket[PROCESS_BUCKETS]; /* by id, the latest first */
 	size_t processes, alive;
 	struct places *places;
 	struct mappings *mappings; /* NULL: refused */

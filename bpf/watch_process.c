@@ -13,12 +13,12 @@
 
 struct process *process_find(const struct watch *watch, pid_t id)
 {
-	/* Backwards: an id that is used again means the later one. */
-	for (size_t i = watch->processes; i > 0; i--) {
-		if (watch->process[i - 1]->public.id == id)
-			return watch->process[i - 1];
-	}
-	return NULL;
+	struct process *process = watch->bucket[(unsigned int)id % PROCESS_BUCKETS];
+
+	/* An id that is used again means the later one. */
+	while (process && process->public.id != id)
+		process = process->older;
+	return process;
 }
 
 static void name_program(const struct watch *watch, struct process *process, uint64_t when_ns,
@@ -60,6 +60,8 @@ struct process *process_new(struct watch *watch, pid_t id, pid_t parent, uint64_
 	watch->process[watch->processes++] = process;
 	watch->alive++;
 	process->public = (struct watch_process){.id = id, .parent = parent, .since_ns = since_ns};
+	process->older = watch->bucket[(unsigned int)id % PROCESS_BUCKETS];
+	watch->bucket[(unsigned int)id % PROCESS_BUCKETS] = process;
 	name_program(watch, process, since_ns, name);
 	if (!watch->mappings && parent)
 		places_fork(watch->places, id, parent, since_ns);
@@ -213,13 +215,16 @@ void process_prune(struct watch *watch)
 
 	places_prune(watch->places, keep, watch);
 	for (size_t i = 0; i < watch->processes; i++) {
-		__u32 key = (__u32)watch->process[i]->public.id;
+		struct process *process = watch->process[i];
+		__u32 key = (__u32)process->public.id;
 		struct watched watched;
 
-		if (!watch->process[i]->public.ended_ns ||
-		    bpf_map_lookup_elem(map, &key, &watched) || !watched.ended_ns)
+		if (!process->public.ended_ns || process->forgotten)
 			continue;
-		bpf_map_delete_elem(map, &key);
+		process->forgotten = true;
+		/* Its entry may be that of another of the same id by now. */
+		if (!bpf_map_lookup_elem(map, &key, &watched) && watched.ended_ns)
+			bpf_map_delete_elem(map, &key);
 	}
 }
 
