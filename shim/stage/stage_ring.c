@@ -105,7 +105,8 @@ static bool create(struct stage_ring *ring, uint64_t context, bool to_device)
 	/* A copy thread that is late may still look at them, for a copy that is over. */
 	__atomic_store_n(&ring->words->progress, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&ring->seen, 0, __ATOMIC_RELAXED);
-	ring->to_device = to_device;
+	/* Read by find() of others, who look again once they have the ring. */
+	__atomic_store_n(&ring->to_device, to_device, __ATOMIC_RELAXED);
 	ring->broken = false;
 	if (driver.cuMemHostRegister_v2(ring->words, 4096,
 					CU_MEMHOSTREGISTER_PORTABLE |
