@@ -183,6 +183,18 @@ def landing_pads_are_skipped_and_everything_stays_right():
     check_arguments(seen, stepped=False)
 
 
+def every_kind_of_first_instruction_is_counted_and_named():
+    """Prints what a probe costs there."""
+    seen = watch("--library", os.path.join(FOLDER, "libsites.so"), program=[os.path.join(FOLDER, "watch-sites"), "20000"])
+    plain = subprocess.run([os.path.join(FOLDER, "watch-sites"), "20000"], capture_output=True, text=True, env=environment(), check=True)
+    expected = {"cuCtxSynchronize": 2, "cuMemFree_v2": 2, "cuMemFreeHost": 2, "cuEventSynchronize": 1, "cuStreamSynchronize": 1,
+                "cuMemAlloc_v2": 3, "cuMemHostAlloc": 4, "cuModuleUnload": 4, "cuArrayDestroy": 4}
+    assert seen["sites"] == expected, seen["sites"]
+    assert calls(seen) == {name: 20000 for name in expected} and seen["libraries"][0]["stepped"] == 3, seen["functions"]
+    for probed, bare in zip(seen["out"].splitlines(), plain.stdout.splitlines()):
+        print(f"{probed} ({bare.split()[0]} without)")
+
+
 def fork_trees_are_followed():
     for options in (("--least", "0"), ("--single",)):
         seen = watch(*options, program=[PROGRAM, "forks"])
@@ -563,7 +575,7 @@ GROUPS = {
     "counts": [million_calls_are_counted_one_by_one, every_record_arrives_when_the_ring_is_looked_at, all_forms_of_all_functions_are_counted,
                default_set_has_what_waits_and_nothing_that_is_called_all_the_time, library_loaded_late_is_counted_from_its_first_call,
                library_that_only_the_program_knows_is_found_when_mapped, all_watches_processes_that_nobody_named,
-               stripped_library_is_counted, landing_pads_are_skipped_and_everything_stays_right, fork_trees_are_followed,
+               stripped_library_is_counted, every_kind_of_first_instruction_is_counted_and_named, landing_pads_are_skipped_and_everything_stays_right, fork_trees_are_followed,
                only_the_named_tree_is_counted, program_that_starts_another_is_followed,
                layered_file_system_and_another_process_namespace_are_looked_through],
     "waits": [five_ways_to_wait_are_told_apart, yields_show_where_somebody_else_wants_the_processor, lost_processor_is_told_as_preemption,
