@@ -13,6 +13,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <linux/openat2.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -359,8 +360,9 @@ void library_consider(struct watch *watch, pid_t process, const struct place *pl
 		return;
 	file = open_mapped(process, place);
 	if (file < 0) {
-		watch_say(watch, "process %d: its driver library cannot be opened: %s", process,
-			  strerror(-file));
+		if (!kill(process, 0) || errno == EPERM) /* else it has ended */
+			watch_say(watch, "process %d: its driver library cannot be opened: %s",
+				  process, strerror(-file));
 		return;
 	}
 	/* What lies at that name now must be what the process has mapped. */
