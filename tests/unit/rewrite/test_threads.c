@@ -215,7 +215,7 @@ static uint32_t *allocate(void)
 
 	if (on_device)
 		return allocate_on_device();
-	if (short_magazine && short_host_alloc(&address, BYTES, 0)) {
+	if (short_magazine && short_host_alloc(0, &address, BYTES, 0)) {
 		__atomic_fetch_add(&short_allocs, 1, __ATOMIC_RELAXED);
 		return address;
 	}
@@ -234,7 +234,7 @@ static void release(uint32_t *block)
 	struct call call = world_call(FUNCTION_cuMemFree_v2, NULL);
 	CUresult result = CUDA_ERROR_UNKNOWN;
 
-	if (!on_device && short_magazine && short_host_free(block)) {
+	if (!on_device && short_magazine && short_host_free(0, block)) {
 		__atomic_fetch_add(&short_frees, 1, __ATOMIC_RELAXED);
 		return;
 	}
