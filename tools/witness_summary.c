@@ -15,6 +15,8 @@
 /* On the processor, a loop around a system call makes one at least this often. */
 #define LOOP_NS UINT64_C(20000)
 
+#define CLAIM_STAGED 3 /* USDT_REWRITE_STAGED */
+
 const char *const witness_how_names[WITNESS_HOWS] = {
 	[WITNESS_SPIN] = "spin",   [WITNESS_YIELD] = "yield", [WITNESS_POLL] = "poll",
 	[WITNESS_FUTEX] = "futex", [WITNESS_IOCTL] = "ioctl", [WITNESS_PREEMPTED] = "preempted",
@@ -331,7 +333,8 @@ void witness_summary_claim(struct witness_summary *summary, const struct witness
 	struct line *line;
 
 	summary->claims++;
-	if (worst <= WITNESS_CLAIM_NS)
+	/* A copy through staging memory waits for what its own stream has before it, as the driver's does. */
+	if (claim->how == CLAIM_STAGED || worst <= WITNESS_CLAIM_NS)
 		return;
 	line = line_of(&summary->denied, claim->function, claim_words(claim->how), &claim->stack);
 	line->calls++;

@@ -1,0 +1,379 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""slipstream attach and slipstream run --witness on the simulated driver: what they see, what they say, how they end.
+
+    test_attach.py GROUP        a class below, in small letters; status 77 where bpf() is refused
+"""
+import json
+import os
+import pty
+import re
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import jsonschema
+
+TOOL = os.environ["TESTED_TOOL"]
+WITNESS = os.environ["WITNESS"]
+DRIVER = os.environ["SIMCUDA_FOLDER"]
+BUSY = os.environ["BUSY"]
+ESCAPE = os.environ["ESCAPE"]
+LIBRARY = os.environ["REAL_LIBRARY"]
+BYTES = 1 << 16
+NOBODY = 65534
+
+with open(os.path.join(os.environ["SOURCE_ROOT"], "tools", "slipstream.schema.json"), encoding="utf-8") as file:
+    SCHEMA = json.load(file)
+
+
+def environment(**more):
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("SLIPSTREAM_", "SIMCUDA_")) and key != "LD_PRELOAD"}
+    return {**kept, "SLIPSTREAM_LIBRARY": LIBRARY, "LC_ALL": "C", **more}
+
+
+class Case(unittest.TestCase):
+    maxDiff = None
+
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="attach-test-")
+        os.chmod(self.folder, 0o777)
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def tool(self, *arguments, prefix=(), **options):
+        return subprocess.run([*prefix, TOOL, *arguments], capture_output=True, text=True, timeout=60,
+                              env=environment(TMPDIR=self.folder), **options)
+
+    def report(self):
+        with open(self.path("report.json"), encoding="utf-8") as stream:
+            report = json.load(stream)
+        jsonschema.Draft202012Validator(SCHEMA).validate(report)
+        return report
+
+    def busy(self, *words):
+        """One that runs; it is in its rounds when this returns."""
+        process = subprocess.Popen([BUSY, *words], stdout=subprocess.PIPE, text=True, env=environment(LD_LIBRARY_PATH=DRIVER))
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        if "forever" in words:
+            self.assertEqual(process.stdout.readline(), "round\n")
+        return process
+
+    def one_line(self, result, status, pattern):
+        self.assertEqual(result.returncode, status, result.stderr)
+        self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
+        self.assertRegex(result.stderr, pattern)
+        self.assertEqual(result.stdout, "")
+
+    def nothing_left(self):
+        self.assertEqual([name for name in os.listdir(self.folder) if name.startswith("slipstream-attach-")], [])
+
+
+def functions(report):
+    return {function["function"]: function for function in report["witness"]["functions"]}
+
+
+def split(function):
+    return sum(function["how"].values())
+
+
+class Attach(Case):
+    def test_a_running_program_is_seen_and_goes_on(self):
+        process = self.busy("20", "forever")
+        result = self.tool("attach", "--for", "1", "--json", self.path("report.json"), str(process.pid))
+        self.assertEqual(result.returncode, 0, result.stderr)
+        report = self.report()
+        seen = functions(report)
+        copy, wait = seen["cuMemcpyHtoD_v2"], seen["cuStreamSynchronize"]
+        self.assertGreater(copy["calls"], 0)
+        self.assertEqual(copy["calls"], copy["returned"])
+        self.assertEqual(copy["bytes"], copy["calls"] * BYTES)
+        self.assertEqual(copy["copies"], [{"direction": "h2d", "calls": copy["calls"], "bytes": copy["calls"] * BYTES}])
+        self.assertEqual(seen["cuMemcpyDtoH_v2"]["copies"][0]["direction"], "d2h")
+        self.assertEqual(copy["streams"], {"legacy": copy["calls"], "none": 0, "other": 0, "per_thread": 0})
+        self.assertEqual(wait["streams"]["other"], wait["calls"])
+        for function in seen.values():
+            self.assertLessEqual(abs(split(function) - function["blocked_ns"]), 7 * function["calls"], function["function"])
+            self.assertLessEqual(function["blocked_ns"], function["call_ns"])
+        self.assertEqual(copy["sites"][0]["frames"][0]["function"], "copy_and_wait")
+        self.assertTrue(copy["sites"][0]["frames"][0]["file"].endswith("busy.c"))
+        self.assertIn("stream-synchronize", {sync["rule"] for sync in report["syncs"]})
+        self.assertEqual([item["pid"] for item in report["processes"]], [process.pid])
+        self.assertIn("HOW THE THREADS WAITED", result.stdout)
+        self.assertIn("copy_and_wait", result.stdout)
+        self.assertEqual(process.stdout.readline(), "round\n")
+        self.assertIsNone(process.poll())
+        self.nothing_left()
+
+    def test_ctrl_c_ends_it_with_a_report(self):
+        process = self.busy("20", "forever")
+        tracer = subprocess.Popen([TOOL, "attach", str(process.pid)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                  env=environment(TMPDIR=self.folder), start_new_session=True)
+        time.sleep(2)
+        os.killpg(tracer.pid, signal.SIGINT)
+        out, err = tracer.communicate(timeout=30)
+        self.assertEqual(tracer.returncode, 0, err)
+        self.assertIn("cuStreamSynchronize", out)
+        self.nothing_left()
+        self.assertIsNone(process.poll())
+
+    def test_sigterm_to_the_command_alone_ends_it_too(self):
+        process = self.busy("20", "forever")
+        tracer = subprocess.Popen([TOOL, "attach", str(process.pid)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                  env=environment(TMPDIR=self.folder), start_new_session=True)
+        time.sleep(2)
+        os.kill(tracer.pid, signal.SIGTERM)
+        out, err = tracer.communicate(timeout=30)
+        self.assertEqual(tracer.returncode, 0, err)
+        self.assertIn("cuStreamSynchronize", out)
+
+    def test_it_ends_with_the_last_process(self):
+        process = self.busy("20", "forever")
+        tracer = subprocess.Popen([TOOL, "attach", str(process.pid)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                  env=environment(TMPDIR=self.folder))
+        time.sleep(1.5)
+        process.kill()
+        process.wait()
+        out, err = tracer.communicate(timeout=30)
+        self.assertEqual(tracer.returncode, 0, err)
+        self.assertIn("cuStreamSynchronize", out)
+
+    def test_the_table_is_drawn_on_a_terminal_and_taken_away(self):
+        process = self.busy("20", "forever")
+        ours, theirs = pty.openpty()
+        tracer = subprocess.Popen([TOOL, "attach", "--for", "4", str(process.pid)], stdout=subprocess.DEVNULL, stderr=theirs,
+                                  env=environment(TMPDIR=self.folder))
+        os.close(theirs)
+        drawn = b""
+        while True:
+            try:
+                if not select.select([ours], [], [], 30)[0]:
+                    break
+                piece = os.read(ours, 65536)
+            except OSError:
+                break
+            if not piece:
+                break
+            drawn += piece
+        os.close(ours)
+        self.assertEqual(tracer.wait(timeout=30), 0)
+        text = drawn.decode()
+        self.assertGreaterEqual(len(re.findall(r"1 of 1 processes run", text)), 2)
+        self.assertIn("cuMemcpyHtoD_v2", text)
+        self.assertEqual(len(re.findall(r"\x1b\[\d+A\x1b\[J", text)), len(re.findall(r"processes run", text)))
+
+    def test_output_keeps_a_trace_that_every_reader_reads(self):
+        process = self.busy("20", "forever")
+        result = self.tool("attach", "--for", "1", "--output", self.path("kept"), str(process.pid))
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(sorted(os.listdir(self.path("kept"))), ["witness"])
+        process.kill()
+        process.wait()
+        again = self.tool("report", self.path("kept"))
+        self.assertEqual(again.returncode, 0, again.stderr)
+        section = re.compile(r"HOW THE THREADS WAITED.*?\n\n", re.S)
+        self.assertEqual(section.search(again.stdout).group(), section.search(result.stdout).group())
+        if shutil.which("babeltrace2"):
+            events = subprocess.run(["babeltrace2", self.path("kept")], capture_output=True, text=True, timeout=60, check=True).stdout
+            self.assertIn("slipstream:witnessed", events)
+            self.assertIn("slipstream:wait:", events)
+        taken = self.tool("attach", "--for", "1", "--output", self.path("kept"), str(os.getpid()))
+        self.one_line(taken, 2, "is there already")
+
+
+class Program(Case):
+    def test_every_call_is_counted_from_the_first_on(self):
+        result = self.tool("attach", "--json", self.path("report.json"), "--driver", DRIVER, "--", BUSY, "30")
+        self.assertEqual(result.returncode, 3, result.stderr)
+        self.assertEqual(result.stdout, "")
+        self.assertIn("HOW THE THREADS WAITED", result.stderr)
+        seen = functions(self.report())
+        entries = {name: function["entries"] for name, function in seen.items()}
+        for name, count in {"cuMemcpyHtoD_v2": 30, "cuMemcpyDtoH_v2": 30, "cuStreamSynchronize": 30, "cuCtxSynchronize": 1,
+                            "cuMemFree_v2": 1, "cuMemAlloc_v2": 1}.items():
+            self.assertEqual(entries[name], count, name)
+            self.assertEqual(seen[name]["calls"], count, name)
+        self.assertNotIn("cuMemsetD8Async", entries)
+        self.assertEqual(self.report()["witness"]["lost"], dict.fromkeys(self.report()["witness"]["lost"], 0))
+        self.nothing_left()
+
+    def test_sets_choose_what_is_watched(self):
+        result = self.tool("attach", "--json", self.path("report.json"), "--driver", DRIVER, "--set", "cuMemsetD8Async,cuCtx*", "--", BUSY, "7")
+        self.assertEqual(result.returncode, 3, result.stderr)
+        seen = functions(self.report())
+        self.assertEqual(seen["cuMemsetD8Async"]["entries"], 7)
+        self.assertEqual(seen["cuCtxSynchronize"]["entries"], 1)
+        self.assertNotIn("cuMemcpyHtoD_v2", seen)
+
+    def test_short_calls_are_only_counted(self):
+        result = self.tool("attach", "--json", self.path("report.json"), "--driver", DRIVER, "--least", "9s", "--", BUSY, "7")
+        self.assertEqual(result.returncode, 3, result.stderr)
+        seen = functions(self.report())
+        self.assertEqual((seen["cuMemcpyHtoD_v2"]["entries"], seen["cuMemcpyHtoD_v2"]["calls"]), (7, 0))
+        self.assertEqual(self.report()["witness"]["least_ns"], 9 * 10 ** 9)
+
+    def test_children_are_watched_and_a_signal_is_raised_again(self):
+        result = self.tool("attach", "--json", self.path("report.json"), "--driver", DRIVER, "--", "sh", "-c",
+                           f"'{BUSY}' 3; '{BUSY}' 4; kill -USR1 $$")
+        self.assertEqual(result.returncode, -signal.SIGUSR1, result.stderr)
+        report = self.report()
+        self.assertEqual(functions(report)["cuMemcpyHtoD_v2"]["entries"], 7)
+        self.assertEqual(len(report["processes"]), 2)
+
+    def test_a_program_that_cannot_start_is_told_as_by_run(self):
+        result = self.tool("attach", "--", "/no/such/program")
+        self.one_line(result, 127, "no/such/program")
+
+
+class Witness(Case):
+    def run_witness(self, *words, options=()):
+        return self.tool("run", "--witness", *options, "--json", self.path("report.json"), "--driver", DRIVER, "--", *words)
+
+    def test_figures_equal_the_librarys_own(self):
+        result = self.run_witness(BUSY, "40")
+        self.assertEqual(result.returncode, 3, result.stderr)
+        report = self.report()
+        counted = report["calls"]["by_function"]
+        seen = functions(report)
+        self.assertGreaterEqual(len(seen), 5)
+        for name, function in seen.items():
+            self.assertEqual((function["wrapper"], function["entries"], function["recorded"], function["escaped"]),
+                             (counted[name], counted[name], counted[name], 0), name)
+        coverage = report["witness"]["coverage"]
+        self.assertEqual((coverage["proven"], coverage["escaped"], coverage["unknown"]), (1.0, 0, 0))
+        self.assertEqual(report["witness"]["escaped"], [])
+        self.assertEqual(report["witness"]["contradicted"], [])
+        self.assertIn("coverage: 100 % proven", result.stderr)
+        self.assertNotIn("contradicted", result.stderr)
+
+    def test_calls_past_the_preload_are_named_with_their_stack(self):
+        result = self.run_witness(BUSY, "5", "escape", ESCAPE)
+        self.assertEqual(result.returncode, 3, result.stderr)
+        report = self.report()
+        escaped = {item["function"]: item for item in report["witness"]["escaped"]}
+        self.assertEqual({name: item["calls"] for name, item in escaped.items()}, {"cuMemsetD8_v2": 5, "cuCtxSynchronize": 1})
+        for item in escaped.values():
+            self.assertEqual(item["frames"][0]["function"], "escape_rounds")
+            self.assertTrue(item["frames"][0]["module"].endswith("libescape.so"))
+        coverage = report["witness"]["coverage"]
+        self.assertEqual(coverage["escaped"], 6)
+        self.assertEqual(coverage["proven"], coverage["wrapper"] / (coverage["wrapper"] + 6))
+        self.assertIn("escaped: cuMemsetD8_v2, 5 calls", result.stderr)
+        self.assertRegex(result.stderr, r"escaped: cuMemsetD8_v2.*\n +escape_rounds ")
+
+    def test_mode_fix_claims_hold(self):
+        result = self.run_witness(BUSY, "20", options=("--mode", "fix"))
+        self.assertEqual(result.returncode, 3, result.stderr)
+        witness = self.report()["witness"]
+        self.assertGreaterEqual(witness["claims"], 1)  # the free at the end
+        self.assertEqual(witness["contradicted"], [])
+        self.assertEqual(witness["coverage"]["escaped"], 0)
+
+    def test_the_kept_folder_has_records_only(self):
+        result = self.tool("run", "--witness", "--out", self.path("records"), "--driver", DRIVER, "--", BUSY, "2")
+        self.assertEqual(result.returncode, 3, result.stderr)
+        self.assertEqual([name for name in os.listdir(self.path("records")) if not name.endswith(".slip")], [])
+
+    @unittest.skipUnless(shutil.which("lttng-sessiond") and os.path.exists(os.path.join(os.path.dirname(TOOL), "trace", "slipstream-trace")), "no LTTng")
+    def test_beside_a_trace_it_is_one_process(self):
+        result = self.tool("trace", "--witness", "--folder", self.path("trace"), "--driver", DRIVER, "--", BUSY, "20")
+        self.assertEqual(result.returncode, 3, result.stderr)
+        merged = self.tool("report", "--json", self.path("report.json"), self.path("trace"))
+        self.assertEqual(merged.returncode, 0, merged.stderr)
+        report = self.report()
+        self.assertEqual(len(report["processes"]), 1)
+        seen = functions(report)["cuMemcpyHtoD_v2"]
+        self.assertEqual((seen["entries"], seen["wrapper"], seen["calls"]), (20, 20, 20))
+        self.assertEqual(report["calls"]["by_function"]["cuMemcpyHtoD_v2"], 20)
+        sync = [sync for sync in report["syncs"] if sync["rule"] == "stream-synchronize"]
+        self.assertEqual([item["count"] for item in sync], [20])
+
+
+class Options(Case):
+    def test_each_mistake_is_one_line_and_status_2(self):
+        dead = subprocess.Popen(["true"])
+        dead.wait()
+        for arguments, pattern in (
+                ((), "no process id given"),
+                (("abc",), "'abc' is no process id"),
+                (("-5",), "unknown option"),
+                (("0",), "'0' is no process id"),
+                (("99999999999",), "is no process id"),
+                ((str(dead.pid),), f"there is no process {dead.pid}"),
+                (("--",), "no program behind --"),
+                (("--all", "--", "true"), "do not go with a program"),
+                (("1", "--", "true"), "do not go with a program"),
+                (("--for", "soon", "1"), "--for needs a number"),
+                (("--frames", "17", "1"), "--frames needs a number from 1 to 16"),
+                (("--least", "long", "1"), "--least needs a time"),
+                (("--set", "cuNothing", str(os.getpid())), "no function of the driver is called 'cuNothing'"),
+                (("--by", "colour", "1"), "--by needs"),
+                (("--output", "/dev/null", str(os.getpid())), "/dev/null"),
+                (("--driver", DRIVER, "1"), "--driver goes with a program"),
+                (("--no-such",), "unknown option --no-such")):
+            with self.subTest(arguments=arguments):
+                self.one_line(self.tool("attach", *arguments), 2, re.escape(pattern))
+        self.nothing_left()
+
+    def test_help_names_every_option(self):
+        text = self.tool("attach", "--help").stdout
+        for option in ("--all", "--for", "--set", "--system-calls", "--frames", "--least", "--output", "--no-live", "--json"):
+            self.assertIn(option, text)
+
+
+@unittest.skipUnless(os.geteuid() == 0 and shutil.which("setpriv"), "only root can give rights up")
+class Rights(Case):
+    nobody = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups")
+
+    def with_rights(self, names):
+        rights = ",".join("+" + name for name in names)
+        return (*self.nobody, "--inh-caps=" + rights, "--ambient-caps=" + rights)
+
+    def test_another_users_process_is_refused_in_one_line(self):
+        self.one_line(self.tool("attach", str(os.getpid()), prefix=self.nobody), 2,
+                      f"process {os.getpid()} is another user's: watching it needs CAP_SYS_PTRACE")
+
+    def test_the_missing_capability_is_named(self):
+        process = subprocess.Popen(["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "sleep", "60"])
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        time.sleep(0.3)
+        self.one_line(self.tool("attach", str(process.pid), prefix=self.nobody), 1, "CAP_BPF")
+        self.one_line(self.tool("attach", str(process.pid), prefix=self.with_rights(["bpf"])), 1, "CAP_PERFMON")
+
+    def test_run_goes_on_without(self):
+        result = self.tool("run", "--witness", "--json", self.path("report.json"), "--driver", DRIVER, "--", BUSY, "2", prefix=self.nobody)
+        self.assertEqual(result.returncode, 3, result.stderr)
+        self.assertRegex(result.stderr, r"(?m)^slipstream run: .*CAP_BPF")
+        self.assertNotIn("witness", self.report())
+        self.assertEqual(self.report()["calls"]["by_function"]["cuMemcpyHtoD_v2"], 2)
+
+    def test_two_capabilities_are_enough(self):
+        result = self.tool("attach", "--json", self.path("report.json"), "--driver", DRIVER, "--", BUSY, "9",
+                           prefix=self.with_rights(["bpf", "perfmon"]))
+        self.assertEqual(result.returncode, 3, result.stderr)
+        self.assertEqual(functions(self.report())["cuMemcpyHtoD_v2"]["entries"], 9, result.stderr)
+
+
+def main():
+    probe = subprocess.run([WITNESS, "--probe"], capture_output=True, text=True, timeout=60, env=environment())
+    if probe.returncode:
+        print(f"skipped: {probe.stderr.strip()}")
+        return 77
+    groups = {case.__name__.lower(): case for case in (Attach, Program, Witness, Options, Rights)}
+    suite = unittest.TestSuite(unittest.defaultTestLoader.loadTestsFromTestCase(groups[name]) for name in sys.argv[1:] or groups)
+    result = unittest.TextTestRunner(verbosity=2).run(suite)
+    return 0 if result.wasSuccessful() else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
