@@ -6,7 +6,6 @@
 
 Skipped (77) where BPF is refused. Every check is a function named after its result; `-v NAME` runs one of them.
 """
-import ctypes
 import json
 import os
 import re
@@ -82,9 +81,18 @@ def nothing_lost(seen):
         assert seen[key] == 0, (key, seen[key])
 
 
+class Program(subprocess.Popen):
+    """Ended where a test fails inside `with`, which would wait for it."""
+
+    def __exit__(self, kind, value, trace):
+        if kind:
+            self.kill()
+        super().__exit__(kind, value, trace)
+
+
 def started(*command, env=None, **more):
     """A program that says "ready" and goes on when its input ends."""
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env or environment(), **more)
+    process = Program(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env or environment(), **more)
     assert process.stdout.readline() == "ready\n"
     return process
 
@@ -242,6 +250,20 @@ def layered_file_system_and_another_process_namespace_are_looked_through():
     # Ids as the watcher knows them, not as the container does.
     assert {call["process"] for call in seen["calls"]} == {inner} == {call["thread"] for call in seen["calls"]}
     assert seen["sums"][PTSZ]["program"] == 321, seen["sums"]
+
+
+def watcher_in_a_process_namespace_of_its_own_uses_its_own_ids():
+    try:
+        run = Watch("--records", program=[PROGRAM, "forks"], wrap=["unshare", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child"])
+        seen = run.report()
+    except AssertionError as refused:
+        assert "unshare" in str(refused), refused
+        print("not here: a process namespace of one's own")
+        return
+    assert calls(seen) == {PLAIN: 63} and len(seen["processes"]) == 9, (seen["functions"], seen["processes"])
+    assert all(1 < process["id"] < 64 for process in seen["processes"]), seen["processes"]
+    assert {call["process"] for call in seen["calls"]} == {process["id"] for process in seen["processes"]}
+    assert seen["sums"][PLAIN]["program"] == 63, seen["sums"]
 
 
 # How threads wait.
@@ -521,6 +543,23 @@ def missing_capability_is_named():
             assert done.returncode == SKIP and f"{missing} is missing, {what} [{missing}]" in done.stderr, done
 
 
+def process_of_another_user_is_watched_as_far_as_that_goes():
+    if os.geteuid():
+        print("not here: not root, so no rights to take away")
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        nobody = as_nobody(folder, "bpf", "perfmon")
+        with started(f"{folder}/watch-program", "waiting", "12", env=dict(environment(), LD_LIBRARY_PATH=folder)) as child:
+            run = Watch("--pid", str(child.pid), tool=f"{folder}/watch-tool", wrap=nobody).ready()
+            child.stdin.close()
+        seen = run.report()
+    # The library is known because the watcher would load the same file.
+    assert calls(seen) == {PLAIN: 12}, (seen["functions"], seen["said"])
+    # Newer kernels let CAP_PERFMON read mappings.
+    refused = any("CAP_SYS_PTRACE is missing" in line for line in seen["said"])
+    assert seen["sums"][PLAIN]["unknown" if refused else "program"] == 12, (seen["sums"], seen["said"])
+
+
 def names_of_others_are_text_only():
     """Blanks, newlines and escapes in a path; a file that is gone; another file at its name."""
     with tempfile.TemporaryDirectory() as folder:
@@ -579,7 +618,8 @@ GROUPS = {
                library_that_only_the_program_knows_is_found_when_mapped, all_watches_processes_that_nobody_named,
                stripped_library_is_counted, every_kind_of_first_instruction_is_counted_and_named, landing_pads_are_skipped_and_everything_stays_right, fork_trees_are_followed,
                only_the_named_tree_is_counted, program_that_starts_another_is_followed,
-               layered_file_system_and_another_process_namespace_are_looked_through],
+               layered_file_system_and_another_process_namespace_are_looked_through,
+               watcher_in_a_process_namespace_of_its_own_uses_its_own_ids],
     "waits": [five_ways_to_wait_are_told_apart, yields_show_where_somebody_else_wants_the_processor, lost_processor_is_told_as_preemption,
               arguments_are_read_by_the_catalogue, stacks_begin_with_the_return_address],
     "escapes": [five_ways_past_the_shim_are_each_told, function_without_a_name_is_watched_where_its_offset_is_told],
@@ -587,15 +627,13 @@ GROUPS = {
                  call_left_by_longjmp_is_told, calls_deeper_than_there_is_room_are_counted, ten_thousand_threads_lose_nothing,
                  dead_process_is_refused_and_one_that_dies_ends_the_watch, killed_watcher_leaves_nothing_behind,
                  detaching_takes_less_than_a_tenth_of_a_second, single_probes_say_first_how_long_they_take],
-    "rights": [two_capabilities_are_enough, missing_capability_is_named, names_of_others_are_text_only,
-               file_at_the_name_of_a_mapped_one_is_not_taken_for_it, pipes_and_folders_are_no_libraries],
+    "rights": [two_capabilities_are_enough, missing_capability_is_named, process_of_another_user_is_watched_as_far_as_that_goes,
+               names_of_others_are_text_only, file_at_the_name_of_a_mapped_one_is_not_taken_for_it, pipes_and_folders_are_no_libraries],
 }
 
 
 def main():
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-    # Whoever is ended by a test's end takes its children along.
-    ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
     tried = subprocess.run([TOOL, "true"], capture_output=True, text=True, env=environment(), check=False)
     if tried.returncode == SKIP:
         print(tried.stderr.strip())
