@@ -115,6 +115,11 @@ static inline void usdt_scope_close(const struct usdt_scope *scope)
 	const struct usdt_scope scope_ __attribute__((cleanup(usdt_scope_close))) =                \
 		usdt_scope_open((function), (passes))
 
+/* From where it is opened, if it is. */
+#define USDT_SCOPE_LATER(number)                                                                   \
+	struct usdt_scope scope_ __attribute__((cleanup(usdt_scope_close))) = {.function = (number)}
+#define USDT_SCOPE_OPEN(passes) (scope_ = usdt_scope_open(scope_.function, (passes)))
+
 /* ---- what a call did ---- */
 
 /* A finding was added to the record file: numbers of a rule and a function, id of a site, as there. */

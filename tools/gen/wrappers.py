@@ -292,7 +292,7 @@ def legacy_leave(export):
     return ["\tif (entry_unlikely(pass_.context != NULL))", "\t\tlegacy_leave(&call, &pass_, result_);"] if legacy_class(export) else []
 
 
-def passes(export, arguments):
+def passes(export, arguments, first=()):
     """A call that the rooms do not see. What it may put on a stream, end, or take from the pool, is then unknown for good."""
     row = export.row
     # Records, destroyed events, memory that is unregistered: what state remembers of them would be untrue.
@@ -300,7 +300,7 @@ def passes(export, arguments):
     rewrites = [hook for hook in row.rewrite if hook.name not in HARMLESS_REWRITES]
     if row.submits == "none" and row.kind not in ("capture", "context", "stream") and not rewrites and not hooks:
         return ["\tif (entry_unlikely(!rooms_))", f"\t\treturn real_({arguments});"]
-    return ["\tif (entry_unlikely(!rooms_)) {", "\t\tstate_unseen();", "\t\tlegacy_retreat();", f"\t\treturn real_({arguments});", "\t}"]
+    return ["\tif (entry_unlikely(!rooms_)) {", *first, "\t\tstate_unseen();", "\t\tlegacy_retreat();", f"\t\treturn real_({arguments});", "\t}"]
 
 
 def begin(export, indent, place="__builtin_return_address(0), ENTRY_FRAME()"):
@@ -356,13 +356,14 @@ def long_way(export, short):
     return [f'{head} __asm__("{name}.long");', head, "{",
             f"\t{prototype.declare_pointer('real_')};", "\tstruct state_launch launch_;", "\tuint64_t entered_, left_;", "\tstruct busy busy_ = {0};", "\tstruct call call;",
             *legacy_variables(export),
-            "\tCUresult result_;", "\tbool rooms_, plain_;", "", f"\trooms_ = entry_count(FUNCTION_{name});", scope(export),
-            f"\treal_ = ENTRY_DRIVER({name});", "\tif (entry_unlikely(!real_))", f"\t\treturn entry_missing(FUNCTION_{name});",
-            *passes(export, arguments), "\tentry_rooms_enter();",
+            "\tCUresult result_;", "\tbool rooms_, plain_;", "", f"\trooms_ = entry_count(FUNCTION_{name});",
+            # One in a row comes here to be timed: no listener is told of it, as of the others.
+            f"\tUSDT_SCOPE_LATER(FUNCTION_{name});", f"\treal_ = ENTRY_DRIVER({name});", "\tif (entry_unlikely(!real_))", f"\t\treturn entry_missing(FUNCTION_{name});",
+            *passes(export, arguments, ["\t\tUSDT_SCOPE_OPEN(true);"]), "\tentry_rooms_enter();",
             "\tpass_.context = NULL;", "\tstate_launch_begins();",
             *([] if short == "true" else [f"\tplain_ = {short} &&"]),
             f"\t{'plain_ = ' if short == 'true' else chr(9) + ' '}state_launch_is_plain({row.stream_argument}, {row.subject}, {per_thread}, &launch_);",
-            "\tif (!plain_) {", "\t\tstate_launch_is_over();", *begin(export, "\t\t", place), *busy, "\t\tstate_before(&call);",
+            "\tif (!plain_) {", "\t\tUSDT_SCOPE_OPEN(false);", "\t\tstate_launch_is_over();", *begin(export, "\t\t", place), *busy, "\t\tstate_before(&call);",
             *legacy_enter(export, "\t\t"), "\t}",
             "\tentry_rooms_leave();", "\tentered_ = plain_ && launch_.clock == LAUNCH_READ_LEFT ? 0 : clock_ticks();",
             "\tif (!plain_)", f"\t\tbusy_reaches(busy_.record, FUNCTION_{name}, entered_);",

@@ -232,8 +232,8 @@ def _(place):
             wanted = (long if function.startswith("long_") else launch if "state_launch_remembered(" in body
                       else getter if "done_ = " in body else rewrite if "|| !rewrite_" in body
                       else steps if "struct call call;" in body else steps[:4])
-            # A listener is told of each call but launches of the short way (shim/emit/usdt.h).
-            told = "USDT_SCOPE(" in body or f"listened_{function}(" in body
+            # A listener is told of each call but plain launches (shim/emit/usdt.h).
+            told = "USDT_SCOPE" in body or f"listened_{function}(" in body
             equal(told, wanted is not launch, f"{function}: tells a listener")
             timed += wanted in (steps, rewrite)
             short += wanted is launch
