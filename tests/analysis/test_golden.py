@@ -14,7 +14,7 @@ from support import CONTROL, TOOL, Case, golden
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "pictures"))
 import traces  # noqa: E402
 
-TRACES = ("one-wait", "ranks", "late-session", "pid-reuse", "discarded", "hostile-names", "rewrites")
+TRACES = ("one-wait", "ranks", "late-session", "pid-reuse", "discarded", "hostile-names", "rewrites", "witness")
 
 
 class Golden(Case):
@@ -37,7 +37,7 @@ class Golden(Case):
 
     def test_through_ctf(self):
         """Written as CTF by babeltrace2 and read again, a trace gives the same report."""
-        for name in ("one-wait", "ranks", "pid-reuse", "hostile-names", "rewrites"):
+        for name in ("one-wait", "ranks", "pid-reuse", "hostile-names", "rewrites", "witness"):
             with self.subTest(name):
                 self.babeltrace(*self.text_source(golden(name)), "--component=sink.ctf.fs", f'--params=path="{self.path(name)}"')
                 self.assertEqual(self.report_json(self.path(name))[0], self.report_json(golden(name))[0])

@@ -16,6 +16,7 @@ WANTED = [  # below the prefix
     "share/man/man1/slipstream.1",
     "share/man/man1/slipstream-run.1",
     "share/man/man1/slipstream-trace.1",
+    "share/man/man1/slipstream-attach.1",
     "share/man/man1/slipstream-dump.1",
     "share/slipstream/slipstream-dump.schema.json",
     "share/bash-completion/completions/slipstream",
