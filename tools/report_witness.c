@@ -175,12 +175,31 @@ bool report_witness_has_calls(const struct report *report)
 	return report->witness && number(report->witness, "entries");
 }
 
+static void add_reason(struct report *report, uint64_t count, const char *text)
+{
+	if (count)
+		report_text_list_add(&report->reasons, memory_format("%" PRIu64 " call%s %s", count,
+								     plural(count), text));
+}
+
+/* Why a clean verdict would not hold. */
+static void find_reasons(struct report *report)
+{
+	const json_t *coverage = json_object_get(report->witness, "coverage");
+
+	add_reason(report, number(coverage, "escaped"),
+		   "escaped the library, as the kernel saw (WITNESS)");
+	add_reason(report, number(json_object_get(report->witness, "lost"), "records"),
+		   "counted by the kernel without a record: the ring was full");
+}
+
 void report_witness_set(struct report *report, json_t *witness)
 {
 	json_decref(report->witness);
 	report->witness = NULL;
 	if (json_is_object(witness) && json_is_array(json_object_get(witness, "functions"))) {
 		report->witness = witness;
+		find_reasons(report);
 		return;
 	}
 	json_decref(witness);
@@ -264,14 +283,17 @@ static void add_stack(const struct lines *lines, const json_t *owner, const char
 		const json_t *frame = json_array_get(frames, i);
 		const char *module = json_string_value(json_object_get(frame, "module"));
 		const char *slash = module ? strrchr(module, '/') : NULL;
-		_cleanup_free_ char *name = text_printable(!module ? "(no module)"
+		_cleanup_free_ char *name = text_printable(!module ? ""
 							   : slash ? slash + 1
 								   : module,
 							   false);
 		_cleanup_free_ char *function = text_printable(words(frame, "function"), false);
 		_cleanup_free_ char *file = text_printable(words(frame, "file"), false);
 
-		if (!json_is_string(json_object_get(frame, "function")))
+		if (!module)
+			lines_add(lines, LINE_PLAIN, "%s0x%" PRIx64 "  (in no known module)",
+				  indent, number(frame, "offset"));
+		else if (!json_is_string(json_object_get(frame, "function")))
 			lines_add(lines, LINE_PLAIN, "%s%s+0x%" PRIx64, indent, name,
 				  number(frame, "offset"));
 		else if (json_is_string(json_object_get(frame, "file")))
@@ -405,8 +427,8 @@ static void add_contradicted(const struct lines *lines, const json_t *witness)
 		if (lines->style->limit && index == lines->style->limit)
 			break;
 		lines_add(lines, LINE_WARNING,
-			  "  contradicted: %s, said to be %s without a wait, %" PRIu64
-			  " call%s blocked %s, longest %s",
+			  "  contradicted: %s, answered without a wait (%s) as the library says, "
+			  "%" PRIu64 " call%s blocked %s, longest %s",
 			  name, claim, number(item, "calls"), plural(number(item, "calls")),
 			  text_ns(number(item, "blocked_ns"), blocked),
 			  text_ns(number(item, "blocked_max_ns"), longest));
@@ -449,7 +471,10 @@ static void add_coverage(const struct lines *lines, const json_t *witness)
 	lines_add(lines, LINE_PLAIN,
 		  "  coverage: %.*f %% proven: %" PRIu64 " of %" PRIu64
 		  " calls came through a wrapper, %" PRIu64 " escaped, %" PRIu64 " unknown",
-		  proven < 1 ? 3 : 0, proven < 1 && proven > 0.99999 ? 99.999 : proven * 100,
+		  proven < 0.999 ? 1
+		  : proven < 1   ? 3
+				 : 0,
+		  proven < 1 && proven > 0.99999 ? 99.999 : proven * 100,
 		  number(coverage, "wrapper"), calls, number(coverage, "escaped"),
 		  number(coverage, "unknown"));
 	lines_add(lines, LINE_PLAIN,
@@ -463,12 +488,12 @@ static void add_loss(const struct lines *lines, const json_t *witness)
 	static const struct {
 		const char *key, *words;
 	} losses[] = {
-		{"records", "calls without record: the ring was full"},
-		{"calls", "calls only counted: no room"},
-		{"deep", "calls only counted: too many inside each other"},
-		{"left", "calls left without return (longjmp, exception)"},
-		{"late", "calls that had begun before"},
-		{"callers", "calls whose caller found no room"},
+		{"records", "counted without record, the ring was full"},
+		{"calls", "only counted, there was no room"},
+		{"deep", "only counted, too many inside each other"},
+		{"left", "left without return (longjmp, exception)"},
+		{"late", "begun before the watch, not counted"},
+		{"callers", "whose they are is not known, there was no room"},
 	};
 	const json_t *lost = json_object_get(witness, "lost");
 	char least[TEXT_FIGURE];
@@ -480,8 +505,8 @@ static void add_loss(const struct lines *lines, const json_t *witness)
 		  number(witness, "least_ns") ? text_ns(number(witness, "least_ns"), least) : "");
 	for (size_t i = 0; i < ARRAY_SIZE(losses); i++)
 		if (number(lost, losses[i].key))
-			lines_add(lines, LINE_WARNING, "  lost: %" PRIu64 " %s",
-				  number(lost, losses[i].key), losses[i].words);
+			lines_add(lines, LINE_WARNING, "  lost: %s: %" PRIu64, losses[i].words,
+				  number(lost, losses[i].key));
 }
 
 void lines_add_witness(const struct lines *lines, struct report *report)
