@@ -66,13 +66,19 @@ static void fail(const struct session *session, int status, const char *text)
 	command_fail(status, "%s", text);
 }
 
+/* A path of another process is told as that process names it. */
 static void say(const char *line, void *data)
 {
 	struct session *session = data;
+	const char *found = strstr(line, "/proc/");
+	const char *root = found ? found + 6 + strspn(found + 6, "0123456789") : NULL;
 
 	if (session->live)
 		live_clear(session->live);
-	command_say("%s", line);
+	if (root && !strncmp(root, "/root/", 6))
+		command_say("%.*s%s", (int)(found - line), line, root + 5);
+	else
+		command_say("%s", line);
 }
 
 /* The other end is closed, or says anything. */

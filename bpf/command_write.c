@@ -476,6 +476,13 @@ void writer_finish(struct writer *writer, const struct watch_stats *stats, uint6
 	struct counting counting = {.writer = writer};
 
 	writer_flush(writer, UINT64_MAX);
+	/* Nobody called anything: the trace says so, of one process at least. */
+	if (!writer->process_count) {
+		const struct watch_process *first = watch_process_at(writer->options.watch, 0);
+
+		if (first)
+			(void)process_of(writer, first->id);
+	}
 	(void)watch_callers(writer->options.watch, take_caller, &counting);
 	for (size_t i = 0; i < counting.count; i++) {
 		put_counts(writer, counting.counts[i], now_ns);

@@ -127,13 +127,13 @@ static bool is_start_code(const struct report_frame *frame)
 }
 
 /* The frames without start code; one is always left. */
-static size_t program_frames(const struct report_site *site)
+static size_t program_frames(const struct report_frame *frames, size_t all)
 {
-	size_t count = site->frame_count;
+	size_t count = all;
 
-	while (count && is_start_code(&site->frames[count - 1]))
+	while (count && is_start_code(&frames[count - 1]))
 		count--;
-	return count || !site->frame_count ? count : 1;
+	return count || !all ? count : 1;
 }
 
 static void add_frames_left_out(const struct lines *lines, const char *indent, size_t more,
@@ -149,14 +149,22 @@ static void add_frames_left_out(const struct lines *lines, const char *indent, s
 		lines_add_more(lines, indent, 0, more, "frame");
 }
 
+void lines_add_frames(const struct lines *lines, const struct report_frame *frames, size_t all,
+		      const char *indent, size_t depth)
+{
+	size_t count = depth ? program_frames(frames, all) : all;
+	size_t shown = depth && count > depth ? depth : count;
+
+	for (size_t i = 0; i < shown; i++)
+		add_native(lines, &frames[i], indent, depth ? NAME_WIDTH : 0);
+	add_frames_left_out(lines, indent, count - shown, all - count);
+}
+
 void lines_add_site(const struct lines *lines, struct report *report, struct report_site *site,
 		    const char *indent, size_t depth)
 {
 	size_t shown = depth && site->python_count > depth ? depth : site->python_count;
-	size_t count;
-
 	report_site_symbolize(report, site);
-	count = depth ? program_frames(site) : site->frame_count;
 	for (size_t i = 0; i < shown; i++) {
 		const struct report_python_frame *frame = &site->python[i];
 		_cleanup_free_ char *file = text_printable(frame->file ? frame->file : "?", false);
@@ -171,8 +179,5 @@ void lines_add_site(const struct lines *lines, struct report *report, struct rep
 	}
 	lines_add_more(lines, indent, shown, site->python_count, "Python frame");
 
-	shown = depth && count > depth ? depth : count;
-	for (size_t i = 0; i < shown; i++)
-		add_native(lines, &site->frames[i], indent, depth ? NAME_WIDTH : 0);
-	add_frames_left_out(lines, indent, count - shown, site->frame_count - count);
+	lines_add_frames(lines, site->frames, site->frame_count, indent, depth);
 }

@@ -25,6 +25,10 @@ void lines_add_more(const struct lines *lines, const char *indent, size_t shown,
 void lines_add_site(const struct lines *lines, struct report *report, struct report_site *site,
 		    const char *indent, size_t depth);
 
+/* Native frames alone, in the same way. */
+void lines_add_frames(const struct lines *lines, const struct report_frame *frames, size_t all,
+		      const char *indent, size_t depth);
+
 /* "PREFIX5", or "PREFIX5 of alpha" where the processes are of several hosts. The caller frees. */
 char *lines_process(const struct report *report, const char *host, uint32_t pid,
 		    const char *prefix);

@@ -9,7 +9,6 @@
 #include "memory.h"
 #include "report_lines.h"
 #include "report_trace.h"
-#include "report_witness.h"
 #include "text.h"
 
 static void add_unwrapped(const struct lines *lines, const struct report *report)
@@ -132,7 +131,7 @@ static void add_notes(const struct lines *lines, const struct report *report)
 /* One line: what is known to be the reason, or the likely ones. */
 static void add_nothing_seen(const struct lines *lines, const struct report *report)
 {
-	if (report->calls || report->syncs.count || report_witness_has_calls(report))
+	if (report->calls || report->syncs.count || report->witness)
 		return;
 	if (report->blind.count) {
 		_cleanup_free_ char *text = text_printable(report->blind.items[0], false);

@@ -274,36 +274,21 @@ static char *how_words(const json_t *object)
 
 static void add_stack(const struct lines *lines, const json_t *owner, const char *indent)
 {
-	const json_t *frames = json_object_get(owner, "frames");
-	size_t count = json_array_size(frames), shown = count;
+	const json_t *array = json_object_get(owner, "frames"), *item;
+	struct report_frame *frames = memory_new(json_array_size(array) * sizeof(*frames));
+	size_t index;
 
-	if (lines->style->limit && shown > DEPTH_SHOWN)
-		shown = DEPTH_SHOWN;
-	for (size_t i = 0; i < shown; i++) {
-		const json_t *frame = json_array_get(frames, i);
-		const char *module = json_string_value(json_object_get(frame, "module"));
-		const char *slash = module ? strrchr(module, '/') : NULL;
-		_cleanup_free_ char *name = text_printable(!module ? ""
-							   : slash ? slash + 1
-								   : module,
-							   false);
-		_cleanup_free_ char *function = text_printable(words(frame, "function"), false);
-		_cleanup_free_ char *file = text_printable(words(frame, "file"), false);
-
-		if (!module)
-			lines_add(lines, LINE_PLAIN, "%s0x%" PRIx64 "  (in no known module)",
-				  indent, number(frame, "offset"));
-		else if (!json_is_string(json_object_get(frame, "function")))
-			lines_add(lines, LINE_PLAIN, "%s%s+0x%" PRIx64, indent, name,
-				  number(frame, "offset"));
-		else if (json_is_string(json_object_get(frame, "file")))
-			lines_add(lines, LINE_PLAIN, "%s%s  %s:%" PRIu64, indent, function, file,
-				  number(frame, "line"));
-		else
-			lines_add(lines, LINE_PLAIN, "%s%s  (%s)", indent, function, name);
-	}
-	if (shown < count)
-		lines_add(lines, LINE_PLAIN, "%s(%zu more)", indent, count - shown);
+	json_array_foreach(array, index, item) frames[index] = (struct report_frame){
+		.function = (char *)json_string_value(json_object_get(item, "function")),
+		.file = (char *)json_string_value(json_object_get(item, "file")),
+		.line = (uint32_t)number(item, "line"),
+		.module = json_string_value(json_object_get(item, "module")),
+		.offset = number(item, "offset"),
+		.inlined = json_is_true(json_object_get(item, "inlined")),
+	};
+	lines_add_frames(lines, frames, json_array_size(array), indent,
+			 lines->style->limit ? DEPTH_SHOWN : 0);
+	free(frames);
 }
 
 static void add_streams(const struct lines *lines, const json_t *function)

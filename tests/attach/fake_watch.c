@@ -12,6 +12,11 @@ const struct watch_process *watch_process_of(struct watch *watch, pid_t process)
 	return NULL;
 }
 
+const struct watch_process *watch_process_at(struct watch *watch, size_t index)
+{
+	return index < watch->process_count ? &watch->processes[index] : NULL;
+}
+
 int watch_place_of(struct watch *watch, pid_t process, uint64_t address, uint64_t when_ns,
 		   struct watch_place *ret_place)
 {

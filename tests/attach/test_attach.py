@@ -268,7 +268,7 @@ class Witness(Case):
         self.assertEqual(coverage["escaped"], 6)
         self.assertEqual(coverage["proven"], coverage["wrapper"] / (coverage["wrapper"] + 6))
         self.assertIn("escaped: cuMemsetD8_v2, 5 calls", result.stderr)
-        self.assertRegex(result.stderr, r"escaped: cuMemsetD8_v2.*\n +escape_rounds ")
+        self.assertRegex(result.stderr, r"escaped: cuMemsetD8_v2.*\n +\S*escape\.c:\d+  escape_rounds\n")
 
     def test_mode_fix_claims_hold(self):
         result = self.run_witness(BUSY, "20", options=("--mode", "fix"))
