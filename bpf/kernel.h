@@ -46,12 +46,19 @@ struct signal_struct {
 	atomic_t live; /* threads that have not begun to exit */
 };
 
+/* Brought up to date together: their differences are the time that a task ran. */
+struct sched_entity {
+	__u64 exec_start;       /* last brought up to date; clock of its processor */
+	__u64 sum_exec_runtime; /* up to then */
+};
+
 struct task_struct {
 	unsigned int __state; /* 0: ready to run */
 	int pid, tgid;
 	struct task_struct *group_leader;
 	struct pid *thread_pid;
 	struct signal_struct *signal;
+	struct sched_entity se;
 	char comm[16];
 };
 

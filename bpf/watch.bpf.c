@@ -70,6 +70,8 @@ struct thread {
 	__u32 scopes, reserved0;
 	struct scope in[SCOPES];
 	__u64 off_since_ns; /* 0: on a processor, or not inside a call */
+	__u64 mark_ns, mark_start_ns,
+		mark_sum_ns; /* the task's clock, last looked at inside a call */
 	__u64 off_cpu[RECORD_HOWS];
 	__u32 switches, preemptions, yields, reserved;
 	struct open_call open[8];  /* RECORD_DEPTH used; a power of two for the verifier */
@@ -373,6 +375,41 @@ static void drop_left(struct thread *thread, __u64 stack_pointer, __u32 function
 	}
 }
 
+static void mark(struct thread *thread, struct task_struct *task, __u64 now)
+{
+	thread->mark_ns = now;
+	thread->mark_start_ns = task->se.exec_start;
+	thread->mark_sum_ns = task->se.sum_exec_runtime;
+}
+
+/*
+ * A switch that was not told (on Linux 6.18 one of a thousand, under load): by the task's own clock it
+ * was off its processor for the time that passed less the time that it ran. Clocks of processors differ:
+ * then it is what passed here, less what it is known to have run.
+ */
+static __u64 unseen_ns(struct thread *thread, struct task_struct *task, __u64 since, __u64 now)
+{
+	__u64 ran = task->se.sum_exec_runtime - thread->mark_sum_ns;
+	__u64 off = task->se.exec_start - thread->mark_start_ns - ran, most = now - since;
+
+	count_loss(LOSS_SWITCH);
+	if (off <= most)
+		return off;
+	return most > ran ? most - ran : 0;
+}
+
+/* It runs, but was not seen to come. */
+static void settle(struct thread *thread, struct task_struct *task, __u64 now)
+{
+	__u32 how = thread->how;
+
+	if (!thread->off_since_ns)
+		return;
+	if (how < RECORD_HOWS)
+		thread->off_cpu[how] += unseen_ns(thread, task, thread->off_since_ns, now);
+	thread->off_since_ns = 0;
+}
+
 SEC("uprobe")
 int entered(struct pt_regs *registers)
 {
@@ -415,13 +452,16 @@ int entered(struct pt_regs *registers)
 	call->stack_pointer = registers->sp;
 	call->return_address = return_address;
 	read_arguments(call, registers, function);
+	call->entered_ns = bpf_ktime_get_ns();
+	settle(thread, task, call->entered_ns);
 	for (int i = 0; i < RECORD_HOWS; i++)
 		call->off_cpu[i] = thread->off_cpu[i];
 	call->switches = thread->switches;
 	call->preemptions = thread->preemptions;
 	call->yields = thread->yields;
+	if (!depth)
+		mark(thread, task, call->entered_ns);
 	thread->depth = depth + 1;
-	call->entered_ns = bpf_ktime_get_ns(); /* last: what came before is ours */
 	return 0;
 }
 
@@ -523,6 +563,7 @@ int left(struct pt_regs *registers)
 
 	if (!thread)
 		return 0;
+	settle(thread, task, now);
 	for (__u32 i = 0; i < RECORD_DEPTH; i++) {
 		if (i < thread->depth && open_at(thread, i)->function == function &&
 		    open_at(thread, i)->stack_pointer + 8 == registers->sp)
@@ -659,6 +700,7 @@ int rewritten(struct pt_regs *registers)
 
 	if (!thread || !read_probe(registers, values))
 		return 0;
+	settle(thread, bpf_get_current_task_btf(), bpf_ktime_get_ns());
 	record.process = thread->process;
 	record.thread = thread->thread;
 	record.how = values[1];
@@ -711,6 +753,8 @@ static void goes(struct thread *thread, struct task_struct *task, bool preempt, 
 	long number = BPF_CORE_READ(registers, orig_ax);
 	__u32 depth = thread->depth - 1, how = how_of(number);
 
+	settle(thread, task, now);
+	mark(thread, task, now);
 	if (preempt || (!task->__state && how != YIELD)) {
 		thread->preemptions++;
 		how = PREEMPTED;
@@ -726,6 +770,30 @@ static void goes(struct thread *thread, struct task_struct *task, bool preempt, 
 	thread->off_since_ns = now;
 }
 
+static void comes(struct thread *thread, struct task_struct *task, __u64 now)
+{
+	__u32 how = thread->how;
+	__u64 off = now - thread->off_since_ns;
+
+	if (!thread->off_since_ns) { /* was not seen to go */
+		struct pt_regs *registers = (struct pt_regs *)bpf_task_pt_regs(task);
+		long number = BPF_CORE_READ(registers, orig_ax);
+
+		how = number < 0 ? PREEMPTED : how_of(number);
+		off = unseen_ns(thread, task, thread->mark_ns, now);
+		if (how == PREEMPTED)
+			thread->preemptions++;
+		else if (how == YIELD)
+			thread->yields++;
+		else
+			thread->switches++;
+	}
+	if (how < RECORD_HOWS)
+		thread->off_cpu[how] += off;
+	thread->off_since_ns = 0;
+	mark(thread, task, now);
+}
+
 SEC("tp_btf/sched_switch")
 int BPF_PROG(switched, bool preempt, struct task_struct *previous, struct task_struct *next)
 {
@@ -737,14 +805,10 @@ int BPF_PROG(switched, bool preempt, struct task_struct *previous, struct task_s
 		goes(thread, previous, preempt, now);
 	}
 	thread = bpf_task_storage_get(&threads, next, 0, 0);
-	if (thread && thread->off_since_ns) {
-		__u32 how = thread->how;
-
+	if (thread && (thread->off_since_ns || thread->depth)) {
 		if (!now)
 			now = bpf_ktime_get_ns();
-		if (how < RECORD_HOWS)
-			thread->off_cpu[how] += now - thread->off_since_ns;
-		thread->off_since_ns = 0;
+		comes(thread, next, now);
 	}
 	return 0;
 }

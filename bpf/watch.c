@@ -296,6 +296,7 @@ int watch_add(struct watch *watch, pid_t id, struct watch_error *error)
 		return r;
 	}
 	r = process_look(watch, id);
+	process_add_children(watch, id);
 	/* Ended before the kernel knew that somebody wants to hear of it. */
 	if (!is_process(id)) {
 		process_end(watch, process, watch_now_ns());
@@ -357,6 +358,8 @@ static int drain(struct watch *watch)
 	if (watch->mappings)
 		watch->lost_mappings +=
 			mappings_drain(watch->mappings, watch->places, process_note, watch);
+	else
+		process_scan_all(watch);
 	process_look_at(watch);
 	r = ring_buffer__consume(watch->ring);
 	losses = loss_of(watch, LOSS_PROCESS);
@@ -419,6 +422,7 @@ int watch_stats(struct watch *watch, struct watch_stats *stats)
 		.left_calls = loss_of(watch, LOSS_LEFT),
 		.late_returns = loss_of(watch, LOSS_LATE),
 		.lost_callers = loss_of(watch, LOSS_CALLER),
+		.unseen_switches = loss_of(watch, LOSS_SWITCH),
 		.lost_processes = loss_of(watch, LOSS_WATCHED),
 		.processes = (uint32_t)watch->processes,
 		.alive = (uint32_t)watch->alive,

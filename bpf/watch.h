@@ -130,6 +130,8 @@ struct watch_stats {
 	uint64_t left_calls;   /* left by longjmp or an exception: no return seen */
 	uint64_t late_returns; /* entered before the watch began, or a process added: not counted */
 	uint64_t lost_callers; /* options.callers: no room */
+	uint64_t
+		unseen_switches; /* that the scheduler did not tell; put right by the task's own clock */
 	uint64_t lost_processes; /* children that found no room: not watched */
 	uint32_t processes;      /* seen so far: roots, their children, or with `all` who called */
 	uint32_t alive;          /* of those */
@@ -189,7 +191,7 @@ struct watch_error {
 };
 
 struct watch_options {
-	/* Processes to watch, with all children they will have. Those that end are forgotten. */
+	/* Processes to watch, with all children that they have and will have. */
 	const pid_t *processes;
 	size_t process_count;
 	bool all; /* every process that maps a driver library; `processes` are then watched too */
@@ -236,7 +238,7 @@ int watch_open(struct watch **ret_watch, const struct watch_options *options,
  * `what` becomes what it is needed for. */
 const char *watch_missing_capability(bool single, const char **ret_what);
 
-/* Watches one more process, with its later children, from now on. -ESRCH: there is none. A library
+/* Watches one more process, with the children it has and will have, from now on. -ESRCH: there is none. A library
  * of its own is probed. */
 int watch_add(struct watch *watch, pid_t process, struct watch_error *error);
 

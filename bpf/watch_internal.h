@@ -110,7 +110,7 @@ struct watch {
 	struct mappings *mappings; /* NULL: refused */
 	struct pending *pending;
 	size_t pendings;
-	uint64_t lost_mappings, seen_process_losses, pruned_ns;
+	uint64_t lost_mappings, seen_process_losses, pruned_ns, scanned_ns;
 	struct answer answer[ANSWERS];
 	struct identity own; /* of the mapping that was asked for, by the kernel's messages */
 	uint64_t own_address;
@@ -169,6 +169,8 @@ struct process *process_new(struct watch *watch, pid_t id, pid_t parent, uint64_
 			    const char *name);
 /* Libraries that it has mapped by now. -errno: its mappings cannot be read. */
 int process_look(struct watch *watch, pid_t id);
+/* Watches all children of a process that is watched, and theirs. */
+void process_add_children(struct watch *watch, pid_t id);
 void process_end(struct watch *watch, struct process *process, uint64_t ns);
 void process_take(struct watch *watch, const struct process_record *record);
 /* After records of processes were lost: the kernel's table has them all. */
@@ -178,6 +180,8 @@ void process_whose(struct watch *watch, pid_t process, uint32_t function, uint64
 void process_prune(struct watch *watch);
 /* Notes a mapping that was told, for process_look_at(); called from inside the reading of messages. */
 void process_note(pid_t process, const struct place *place, void *watch);
+/* Without messages: reads the mappings of all that live, now and then. */
+void process_scan_all(struct watch *watch);
 /* Libraries among the mappings that were noted. */
 void process_look_at(struct watch *watch);
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* Processes seen, and whose call a return address tells. */
+#include <dirent.h>
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +12,8 @@
 #include <bpf/bpf.h>
 
 #include "watch_internal.h"
+
+#define SCAN_NS UINT64_C(50000000)
 
 struct process *process_find(const struct watch *watch, pid_t id)
 {
@@ -95,6 +99,20 @@ void process_note(pid_t id, const struct place *place, void *data)
 	new.place.path = strdup(place->path);
 	if (new.place.path)
 		watch->pending[watch->pendings++] = new;
+}
+
+void process_scan_all(struct watch *watch)
+{
+	uint64_t now = watch_now_ns();
+
+	if (now - watch->scanned_ns < SCAN_NS)
+		return;
+	watch->scanned_ns = now;
+	for (size_t i = 0; i < watch->processes; i++) {
+		if (!watch->process[i]->public.ended_ns)
+			(void)places_scan(watch->places, watch->process[i]->public.id, process_note,
+					  watch);
+	}
 }
 
 void process_look_at(struct watch *watch)
@@ -198,6 +216,44 @@ void process_resync(struct watch *watch)
 	}
 }
 
+static void add_child(struct watch *watch, pid_t id, pid_t parent)
+{
+	struct watched watched = {.since_ns = watch_now_ns()};
+	__u32 key = (__u32)id;
+
+	/* One that was forked since its parent is watched is there already. */
+	if (!bpf_map_update_elem(bpf_map__fd(watch->skeleton->maps.watched), &key, &watched,
+				 BPF_NOEXIST) &&
+	    process_new(watch, id, parent, watched.since_ns, NULL))
+		(void)process_look(watch, id);
+	process_add_children(watch, id);
+}
+
+void process_add_children(struct watch *watch, pid_t id)
+{
+	char path[64 + NAME_MAX];
+	struct dirent *entry;
+	DIR *threads;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", id);
+	threads = opendir(path);
+	while (threads && (entry = readdir(threads))) {
+		FILE *file;
+		int child;
+
+		if (entry->d_name[0] == '.')
+			continue;
+		snprintf(path, sizeof(path), "/proc/%d/task/%s/children", id, entry->d_name);
+		file = fopen(path, "re");
+		while (file && fscanf(file, "%d", &child) == 1)
+			add_child(watch, child, id);
+		if (file)
+			fclose(file);
+	}
+	if (threads)
+		closedir(threads);
+}
+
 /* What has ended makes room in the kernel's table, and what nobody watches is forgotten. */
 static bool keep(pid_t id, void *data)
 {
@@ -283,6 +339,12 @@ void process_whose(struct watch *watch, pid_t id, uint32_t function, uint64_t re
 	    answer->return_address != return_address) {
 		/* The call ends just before the return address; the next byte may be another's. */
 		place = places_find(watch->places, id, return_address - 1, when_ns);
+		/* Told since the last look; or never, and it still lives. */
+		if (!place && watch->mappings) {
+			watch->lost_mappings +=
+				mappings_drain(watch->mappings, watch->places, process_note, watch);
+			place = places_find(watch->places, id, return_address - 1, when_ns);
+		}
 		if (!place && places_scan(watch->places, id, process_note, watch) == 0)
 			place = places_find(watch->places, id, return_address - 1, when_ns);
 		*answer = (struct answer){

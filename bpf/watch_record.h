@@ -93,6 +93,7 @@ enum loss {
 	LOSS_LATE,
 	LOSS_CALLER,
 	LOSS_WATCHED, /* no room for a child */
+	LOSS_SWITCH,  /* the scheduler did not tell; put right by the task's own clock */
 	LOSSES,
 };
 

@@ -6,11 +6,13 @@
 
 Skipped (77) where BPF is refused. Every check is a function named after its result; `-v NAME` runs one of them.
 """
+import ctypes
 import json
 import os
 import re
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -36,13 +38,14 @@ def environment(**more):
 class Watch:
     """One run of the tool; `with` gives the report once it has ended."""
 
-    def __init__(self, *options, program=(), tool=TOOL, env=None, wrap=()):
+    def __init__(self, *options, program=(), tool=TOOL, env=None, wrap=(), before=None):
         self.folder = tempfile.mkdtemp(prefix="watch.")
         os.chmod(self.folder, 0o777)
         self.output = os.path.join(self.folder, "seen.json")
         command = [*wrap, tool, "--output", self.output, *options]
         command += ["--", *program] if program else []
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env or environment())
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env or environment(),
+                                        preexec_fn=before)
 
     def ready(self):
         """Waits until the probes are there."""
@@ -220,6 +223,14 @@ def only_the_named_tree_is_counted():
         other.stdin.close()
         named.stdin.close()
     assert calls(run.report()) == {PLAIN: 60}
+
+
+def children_that_are_there_already_are_watched():
+    with started("sh", "-c", f"sh -c '{PROGRAM} waiting 17; exit 0'; exit 0") as shell:
+        run = Watch("--pid", str(shell.pid), "--callers").ready()
+        shell.stdin.close()
+    seen = run.report()
+    assert calls(seen) == {PLAIN: 17} and [process["ended"] for process in seen["processes"]] == [True] * 3, seen["processes"]
 
 
 def program_that_starts_another_is_followed():
@@ -529,6 +540,34 @@ def two_capabilities_are_enough():
         assert done.stdout == "CAP_SYS_ADMIN for single probes, where the kernel has no common ones\n", done
 
 
+def refuse_messages():
+    """In a child: perf_event_open answers EPERM from now on."""
+    call = ctypes.CDLL(None, use_errno=True)
+    steps = struct.pack("HBBI" * 4, 0x20, 0, 0, 0, 0x15, 0, 1, 298, 0x06, 0, 0, 0x00050001, 0x06, 0, 0, 0x7fff0000)
+    memory = ctypes.create_string_buffer(steps)
+    program = struct.pack("HxxxxxxQ", 4, ctypes.addressof(memory))
+    if call.prctl(38, 1, 0, 0, 0) or call.prctl(22, 2, ctypes.create_string_buffer(program), 0, 0):
+        os._exit(99)
+
+
+def without_messages_mappings_are_read():
+    with tempfile.TemporaryDirectory() as folder:
+        copy = os.path.join(folder, "libcuda.so.1")
+        shutil.copy(DRIVER, copy)
+        with started(LATE, copy, "wait", "31", env=dict(environment(), LD_LIBRARY_PATH="")) as child:
+            run = Watch("--pid", str(child.pid), env=dict(environment(), LD_LIBRARY_PATH=""), before=refuse_messages).ready()
+            child.stdin.close()
+        seen = run.report()
+    assert any("new mappings are not told here" in line for line in seen["said"]), seen["said"]
+    assert calls(seen) == {PTSZ: 31} and seen["sums"][PTSZ]["program"] == 31, seen
+    seen = watch("--records", program=[PROGRAM, "forks"], before=refuse_messages)
+    assert calls(seen) == {PLAIN: 63} and seen["sums"][PLAIN]["records"] == 63, seen["sums"]
+    with started(PROGRAM, "waiting", "8") as child:
+        run = Watch("--pid", str(child.pid), before=refuse_messages).ready()
+        child.stdin.close()
+    assert run.report()["sums"][PLAIN]["program"] == 8
+
+
 def missing_capability_is_named():
     if os.geteuid():
         print("not here: not root, so no rights to take away")
@@ -617,7 +656,7 @@ GROUPS = {
                default_set_has_what_waits_and_nothing_that_is_called_all_the_time, library_loaded_late_is_counted_from_its_first_call,
                library_that_only_the_program_knows_is_found_when_mapped, all_watches_processes_that_nobody_named,
                stripped_library_is_counted, every_kind_of_first_instruction_is_counted_and_named, landing_pads_are_skipped_and_everything_stays_right, fork_trees_are_followed,
-               only_the_named_tree_is_counted, program_that_starts_another_is_followed,
+               only_the_named_tree_is_counted, children_that_are_there_already_are_watched, program_that_starts_another_is_followed,
                layered_file_system_and_another_process_namespace_are_looked_through,
                watcher_in_a_process_namespace_of_its_own_uses_its_own_ids],
     "waits": [five_ways_to_wait_are_told_apart, yields_show_where_somebody_else_wants_the_processor, lost_processor_is_told_as_preemption,
@@ -627,8 +666,8 @@ GROUPS = {
                  call_left_by_longjmp_is_told, calls_deeper_than_there_is_room_are_counted, ten_thousand_threads_lose_nothing,
                  dead_process_is_refused_and_one_that_dies_ends_the_watch, killed_watcher_leaves_nothing_behind,
                  detaching_takes_less_than_a_tenth_of_a_second, single_probes_say_first_how_long_they_take],
-    "rights": [two_capabilities_are_enough, missing_capability_is_named, process_of_another_user_is_watched_as_far_as_that_goes,
-               names_of_others_are_text_only, file_at_the_name_of_a_mapped_one_is_not_taken_for_it, pipes_and_folders_are_no_libraries],
+    "rights": [two_capabilities_are_enough, without_messages_mappings_are_read, missing_capability_is_named,
+               process_of_another_user_is_watched_as_far_as_that_goes, names_of_others_are_text_only, file_at_the_name_of_a_mapped_one_is_not_taken_for_it, pipes_and_folders_are_no_libraries],
 }
 
 

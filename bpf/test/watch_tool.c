@@ -345,6 +345,8 @@ static void write_report(struct watch *watch, int status)
 	json_object_set_new(root, "late_returns", json_integer((json_int_t)stats.late_returns));
 	json_object_set_new(root, "lost_callers", json_integer((json_int_t)stats.lost_callers));
 	json_object_set_new(root, "lost_processes", json_integer((json_int_t)stats.lost_processes));
+	json_object_set_new(root, "unseen_switches",
+			    json_integer((json_int_t)stats.unseen_switches));
 	json_object_set_new(root, "alive", json_integer(stats.alive));
 	if (tool.output)
 		json_dump_file(root, tool.output, JSON_INDENT(1) | JSON_SORT_KEYS);
