@@ -11,6 +11,7 @@
 #ifndef SLIPSTREAM_DRIVER_DRIVER_H
 #define SLIPSTREAM_DRIVER_DRIVER_H
 
+#include <errno.h>
 #include <stdbool.h>
 
 #include <cuda.h>
@@ -25,6 +26,15 @@ extern struct driver_ops driver;
 /* Looks for a loaded libcuda.so.1 (never loads one), takes a reference, fills `driver`. No malloc
  * of ours, no lock of ours. */
 bool driver_find(void);
+
+/* A call of ours that may reach the system: what that leaves in errno is none of the program's, whose own call needed none. */
+#define QUIETLY(call_)                                                                             \
+	({                                                                                         \
+		int saved_ = errno;                                                                \
+		CUresult quietly_ = (call_);                                                       \
+		errno = saved_;                                                                    \
+		quietly_;                                                                          \
+	})
 
 /* Which exported function lives at this address: its number, or -1. */
 int driver_function_at(const void *address);

@@ -104,7 +104,7 @@ bool barrier_begin_post(struct legacy_context *context, struct legacy_pass *pass
 {
 	CUevent event;
 
-	if (driver.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
+	if (QUIETLY(driver.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING)) != CUDA_SUCCESS)
 		return false;
 	if (!record(event, context->substitute)) {
 		(void)driver.cuEventDestroy_v2(event);

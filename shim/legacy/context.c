@@ -163,14 +163,14 @@ static bool create(struct legacy_context *context)
 	if (driver.cuCtxGetCurrent(&context->handle) != CUDA_SUCCESS ||
 	    driver.cuStreamGetPriority(CU_STREAM_LEGACY, &priority) != CUDA_SUCCESS)
 		return false;
-	if (!context->before &&
-	    driver.cuEventCreate(&context->before, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
+	if (!context->before && QUIETLY(driver.cuEventCreate(
+					&context->before, CU_EVENT_DISABLE_TIMING)) != CUDA_SUCCESS)
 		return false;
 	if (!context->after &&
-	    driver.cuEventCreate(&context->after, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
+	    QUIETLY(driver.cuEventCreate(&context->after, CU_EVENT_DISABLE_TIMING)) != CUDA_SUCCESS)
 		return false;
-	return driver.cuStreamCreateWithPriority(&context->substitute, CU_STREAM_NON_BLOCKING,
-						 priority) == CUDA_SUCCESS;
+	return QUIETLY(driver.cuStreamCreateWithPriority(
+		       &context->substitute, CU_STREAM_NON_BLOCKING, priority)) == CUDA_SUCCESS;
 }
 
 bool legacy_make_substitute(struct legacy_context *context)

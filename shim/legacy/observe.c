@@ -22,7 +22,7 @@ struct look {
 static bool mark(struct look *look)
 {
 	look->event = NULL;
-	if (driver.cuEventCreate(&look->event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
+	if (QUIETLY(driver.cuEventCreate(&look->event, CU_EVENT_DISABLE_TIMING)) != CUDA_SUCCESS)
 		return false;
 	if (driver.cuEventRecord(look->event, look->substitute) == CUDA_SUCCESS)
 		return true;

@@ -158,7 +158,7 @@ static struct own_event *event_to_record(uint64_t context)
 		own = event_of_the_dead();
 	if (!own)
 		return NULL;
-	result = driver.cuEventCreate(&own->event, CU_EVENT_DISABLE_TIMING);
+	result = QUIETLY(driver.cuEventCreate(&own->event, CU_EVENT_DISABLE_TIMING));
 	if (result != CUDA_SUCCESS) {
 		emit_note(NOTE_REWRITE, "an event could not be made");
 		state_failed(result);

@@ -227,7 +227,6 @@ static uint32_t of_context(uint64_t context)
 
 static bool make(struct chunk *chunk, uint64_t context)
 {
-	int saved = errno;
 	CUresult result;
 
 	if (!chunk->memory)
@@ -238,10 +237,8 @@ static bool make(struct chunk *chunk, uint64_t context)
 	}
 	/* By this thread, so that it lies on this thread's node. */
 	memset(chunk->memory, 0, CHUNK_BYTES);
-	result = driver.cuMemHostRegister_v2(chunk->memory, CHUNK_BYTES,
-					     CU_MEMHOSTREGISTER_PORTABLE);
-	/* The program's call pins nothing. */
-	errno = saved;
+	result = QUIETLY(driver.cuMemHostRegister_v2(chunk->memory, CHUNK_BYTES,
+						     CU_MEMHOSTREGISTER_PORTABLE));
 	if (result != CUDA_SUCCESS) {
 		stage_says("a chunk could not be pinned");
 		return false;
@@ -380,7 +377,8 @@ static unsigned int event_flags(void)
 
 bool chunk_give_behind(struct chunk *chunk, CUstream stream)
 {
-	if ((chunk->event || driver.cuEventCreate(&chunk->event, event_flags()) == CUDA_SUCCESS) &&
+	if ((chunk->event ||
+	     QUIETLY(driver.cuEventCreate(&chunk->event, event_flags())) == CUDA_SUCCESS) &&
 	    driver.cuEventRecord(chunk->event, stream) == CUDA_SUCCESS) {
 		to_pending(chunk);
 		return true;
@@ -394,7 +392,7 @@ CUresult chunk_wait_behind(struct chunk *chunk, CUstream stream)
 	CUresult result = CUDA_SUCCESS;
 
 	if (!chunk->event)
-		result = driver.cuEventCreate(&chunk->event, event_flags());
+		result = QUIETLY(driver.cuEventCreate(&chunk->event, event_flags()));
 	if (result == CUDA_SUCCESS)
 		result = driver.cuEventRecord(chunk->event, stream);
 	if (result == CUDA_SUCCESS)

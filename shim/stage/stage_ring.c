@@ -108,9 +108,9 @@ static bool create(struct stage_ring *ring, uint64_t context, bool to_device)
 	/* Read by find() of others, who look again once they have the ring. */
 	__atomic_store_n(&ring->to_device, to_device, __ATOMIC_RELAXED);
 	ring->broken = false;
-	if (driver.cuMemHostRegister_v2(ring->words, 4096,
-					CU_MEMHOSTREGISTER_PORTABLE |
-						CU_MEMHOSTREGISTER_DEVICEMAP) != CUDA_SUCCESS)
+	if (QUIETLY(driver.cuMemHostRegister_v2(
+		    ring->words, 4096,
+		    CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP)) != CUDA_SUCCESS)
 		return false;
 	/* Half made: it is never tried again in this context. */
 	ring->broken = true;
@@ -119,8 +119,8 @@ static bool create(struct stage_ring *ring, uint64_t context, bool to_device)
 	if (driver.cuMemHostGetDevicePointer_v2(&ring->device_words, ring->words, 0) !=
 		    CUDA_SUCCESS ||
 	    driver.cuCtxGetStreamPriorityRange(&least, &greatest) != CUDA_SUCCESS ||
-	    driver.cuStreamCreateWithPriority(&ring->stream, CU_STREAM_NON_BLOCKING, greatest) !=
-		    CUDA_SUCCESS)
+	    QUIETLY(driver.cuStreamCreateWithPriority(&ring->stream, CU_STREAM_NON_BLOCKING,
+						      greatest)) != CUDA_SUCCESS)
 		return false;
 	ring->broken = false;
 	return true;
@@ -321,7 +321,7 @@ static CUresult confirm(struct stage_ring *ring, const struct stage_job *job, ui
 		return driver.cuStreamWriteValue32_v2(ring->stream, WORD(ring, progress),
 						      ring->pieces + (uint32_t)number + 1, 0);
 	if (!*event)
-		result = driver.cuEventCreate(event, CU_EVENT_DISABLE_TIMING);
+		result = QUIETLY(driver.cuEventCreate(event, CU_EVENT_DISABLE_TIMING));
 	return result == CUDA_SUCCESS ? driver.cuEventRecord(*event, ring->stream) : result;
 }
 
