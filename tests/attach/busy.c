@@ -2,7 +2,8 @@
 /*
  * A program that waits in known ways, for whoever watches: `busy ROUNDS` copies, fills and synchronizes that
  * often, and with `busy ROUNDS forever` again until it is killed. `busy ROUNDS escape LIBRARY` does part of it
- * through a library opened with RTLD_DEEPBIND, which a preload does not reach.
+ * through a library opened with RTLD_DEEPBIND, which a preload does not reach. `busy ROUNDS free` frees memory
+ * while the device is at work.
  */
 #include <cuda.h>
 #include <dlfcn.h>
@@ -12,6 +13,7 @@
 #include <unistd.h>
 
 #define BYTES (1 << 16)
+#define LARGE (1 << 26)
 
 static CUdeviceptr device;
 static CUstream stream;
@@ -44,6 +46,19 @@ static void escape(const char *path, int rounds)
 	function(device, rounds);
 }
 
+/* Frees memory while the device is at work elsewhere. */
+static void free_beside_work(int rounds)
+{
+	CUdeviceptr large, small;
+
+	check(cuMemAlloc(&large, LARGE));
+	check(cuMemAlloc(&small, BYTES));
+	for (int i = 0; i < rounds; i++)
+		check(cuMemsetD8Async(large, 1, LARGE, stream));
+	check(cuMemFree(small));
+	check(cuStreamSynchronize(stream));
+}
+
 int main(int count, char **words)
 {
 	int rounds = count > 1 ? atoi(words[1]) : 1;
@@ -66,6 +81,8 @@ int main(int count, char **words)
 	} while (forever);
 	if (count > 3 && !strcmp(words[2], "escape"))
 		escape(words[3], rounds);
+	if (count > 2 && !strcmp(words[2], "free"))
+		free_beside_work(rounds);
 	check(cuCtxSynchronize());
 	check(cuMemFree(device));
 	return 3;

@@ -278,6 +278,20 @@ class Witness(Case):
         self.assertEqual(witness["contradicted"], [])
         self.assertEqual(witness["coverage"]["escaped"], 0)
 
+    def test_a_claim_that_the_kernel_contradicts_is_told(self):
+        """With strict-free the library holds a block back and waits all the same, as it was asked to."""
+        result = self.run_witness(BUSY, "20", "free", options=("--mode", "fix", "--relax", "strict-free"))
+        self.assertEqual(result.returncode, 3, result.stderr)
+        (claim,) = self.report()["witness"]["contradicted"]
+        self.assertEqual((claim["function"], claim["claim"], claim["calls"]), ("cuMemFree_v2", "held back", 1))
+        self.assertGreater(claim["blocked_max_ns"], 200000)
+        self.assertGreaterEqual(claim["call_ns"], claim["blocked_max_ns"])
+        self.assertIn("contradicted: cuMemFree_v2", result.stderr)
+        self.assertEqual(self.run_witness(BUSY, "20", "free", options=("--mode", "fix")).returncode, 3)
+        witness = self.report()["witness"]
+        self.assertGreaterEqual(witness["claims"], 2)
+        self.assertEqual(witness["contradicted"], [])
+
     def test_the_kept_folder_has_records_only(self):
         result = self.tool("run", "--witness", "--out", self.path("records"), "--driver", DRIVER, "--", BUSY, "2")
         self.assertEqual(result.returncode, 3, result.stderr)
