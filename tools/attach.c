@@ -405,6 +405,7 @@ static int attach_processes(struct attached *attached, struct words *options_of_
 {
 	int status;
 
+	run_witness_hold_signals();
 	make_folder(attached);
 	start_witness(attached, 0);
 	status = attached->witness ? run_witness_wait(attached->witness) : attached->status;

@@ -87,7 +87,12 @@ int run_witness_start(const char *name, char *const *arguments, pid_t process,
 		      struct run_witness **ret_witness);
 /* Has it end, unless it has, and waits until all is written. Its exit status. Frees. */
 int run_witness_end(struct run_witness *witness);
-/* Waits until it ends; SIGINT and SIGTERM that we get have it end. The same. */
+/*
+ * From here on SIGINT, SIGTERM and SIGHUP are held; they have a witness end that run_witness_wait() waits for. Once,
+ * before it is started, so that none ends us in between.
+ */
+void run_witness_hold_signals(void);
+/* Waits until it ends. The same. */
 int run_witness_wait(struct run_witness *witness);
 
 /* Beside a program; where nobody may watch, that runs all the same. Zero: there is none. */

@@ -28,6 +28,7 @@ struct run_witness {
 };
 
 static volatile sig_atomic_t is_stopped;
+static sigset_t mask_before; /* of run_witness_hold_signals() */
 
 /* Ours without what is preloaded: that would be in the tracer, too. */
 static char **environment(void)
@@ -183,17 +184,21 @@ int run_witness_start(const char *name, char *const *arguments, pid_t process,
 }
 
 /* Until its end of the socket is closed: then it has written all. */
-static void wait_for_end(const struct run_witness *witness)
+static void wait_for_end(const struct run_witness *witness, const sigset_t *mask)
 {
+	struct pollfd wanted = {.fd = witness->control, .events = POLLIN};
 	char byte;
 	ssize_t got;
 
 	for (;;) {
+		if (is_stopped)
+			(void)shutdown(witness->control, SHUT_WR);
+		/* Signals come while it waits here, and nowhere else. */
+		if (ppoll(&wanted, 1, NULL, mask) < 0)
+			continue;
 		got = read(witness->control, &byte, 1);
 		if (!got || (got < 0 && errno != EINTR))
 			return;
-		if (is_stopped)
-			(void)shutdown(witness->control, SHUT_WR);
 	}
 }
 
@@ -202,7 +207,7 @@ int run_witness_end(struct run_witness *witness)
 	int status;
 
 	(void)shutdown(witness->control, SHUT_WR);
-	wait_for_end(witness);
+	wait_for_end(witness, NULL);
 	(void)close(witness->control);
 	status = status_of(witness->pid);
 	free(witness);
@@ -215,17 +220,30 @@ static void handle_stop(int number)
 	is_stopped = 1;
 }
 
-int run_witness_wait(struct run_witness *witness)
+void run_witness_hold_signals(void)
 {
 	struct sigaction stop = {.sa_handler = handle_stop};
+	sigset_t own;
 
+	(void)sigemptyset(&own);
+	(void)sigaddset(&own, SIGINT);
+	(void)sigaddset(&own, SIGTERM);
+	(void)sigaddset(&own, SIGHUP);
+	(void)sigprocmask(SIG_BLOCK, &own, &mask_before);
 	(void)sigaction(SIGINT, &stop, NULL);
 	(void)sigaction(SIGTERM, &stop, NULL);
 	(void)sigaction(SIGHUP, &stop, NULL);
-	/* A signal between a look at the flag and the read is of no effect; the witness got those of the
-	 * terminal itself. */
-	wait_for_end(witness);
-	return run_witness_end(witness);
+}
+
+int run_witness_wait(struct run_witness *witness)
+{
+	int status;
+
+	wait_for_end(witness, &mask_before);
+	status = run_witness_end(witness);
+	/* What is started next can be stopped; we go on to clear up. */
+	(void)sigprocmask(SIG_SETMASK, &mask_before, NULL);
+	return status;
 }
 
 /* ---- beside a program ---- */
