@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: MIT
 /*
- * Summary of witnessed calls (witness_summary.h). Lines are found by their content in trees, and sorted
- * when they are written.
+ * Summary of witnessed calls (witness_summary.h). Lines are found by their content in trees; witness_summary_json.c
+ * sorts and writes them.
  */
-#include "witness_summary.h"
+#include "witness_summary_internal.h"
 
 #include <search.h>
 #include <sys/syscall.h>
 
 #include "memory.h"
 #include "sum.h"
-#include "text.h"
 
 /* On the processor, a loop around a system call makes one at least this often. */
 #define LOOP_NS UINT64_C(20000)
@@ -21,50 +20,6 @@ const char *const witness_how_names[WITNESS_HOWS] = {
 	[WITNESS_SPIN] = "spin",   [WITNESS_YIELD] = "yield", [WITNESS_POLL] = "poll",
 	[WITNESS_FUTEX] = "futex", [WITNESS_IOCTL] = "ioctl", [WITNESS_PREEMPTED] = "preempted",
 	[WITNESS_OTHER] = "other",
-};
-static const char *const stream_names[WITNESS_STREAM_CLASSES] = {"none", "legacy", "per_thread",
-								 "other"};
-static const char *const direction_names[WITNESS_DIRECTIONS] = {"none", "h2d", "d2h",
-								"d2d",  "h2h", "unknown"};
-
-/* Calls of one function from one place, in one of three lists. */
-struct line {
-	char *function, *how; /* how: of a claim; else "" */
-	uint64_t key;         /* of the stack */
-	struct witness_frame *frames;
-	size_t frame_count;
-	uint64_t calls, returned, call_ns, call_max, blocked_ns, blocked_max, off_cpu_ns, driver_ns;
-	uint64_t ns[WITNESS_HOWS];
-};
-
-/* Calls of one function. */
-struct function {
-	char *name;
-	uint64_t calls, returned, nested, call_ns, blocked_ns, blocked_max, bytes;
-	uint64_t ns[WITNESS_HOWS];
-	uint64_t streams[WITNESS_STREAM_CLASSES];
-	uint64_t direction_calls[WITNESS_DIRECTIONS], direction_bytes[WITNESS_DIRECTIONS];
-	uint64_t switches, preemptions, yields, entries;
-	uint64_t by[WITNESS_BYS]; /* entries in processes with the preload library */
-	uint32_t system_call;
-	uint64_t system_calls; /* of that one call which made most */
-	bool is_called;        /* it has calls with a record */
-};
-
-struct tree {
-	void *root;
-	void **items;
-	size_t count, capacity;
-};
-
-struct witness_summary {
-	struct tree functions;       /* struct function */
-	struct tree sites;           /* struct line: all calls that are shown */
-	struct tree escaped, denied; /* struct line */
-	uint64_t shim_by[WITNESS_BYS], other_entries;
-	struct witness_loss loss;
-	bool has_loss, has_counts;
-	uint64_t claims;
 };
 
 struct witness_summary *witness_summary_new(void)
@@ -77,16 +32,16 @@ static void keep_data(void *data)
 	(void)data;
 }
 
-static void tree_done(struct tree *tree)
+static void tree_done(struct witness_tree *tree)
 {
 	tdestroy(tree->root, keep_data);
 	free(tree->items);
 }
 
-static void lines_done(struct tree *tree)
+static void lines_done(struct witness_tree *tree)
 {
 	for (size_t i = 0; i < tree->count; i++) {
-		struct line *line = tree->items[i];
+		struct witness_line *line = tree->items[i];
 
 		for (size_t k = 0; k < line->frame_count; k++) {
 			free((char *)line->frames[k].module);
@@ -105,7 +60,7 @@ struct witness_summary *witness_summary_free(struct witness_summary *summary)
 	if (!summary)
 		return NULL;
 	for (size_t i = 0; i < summary->functions.count; i++) {
-		struct function *function = summary->functions.items[i];
+		struct witness_function *function = summary->functions.items[i];
 
 		free(function->name);
 		free(function);
@@ -122,13 +77,13 @@ struct witness_summary *witness_summary_free(struct witness_summary *summary)
 
 static int order_functions(const void *left, const void *right)
 {
-	return strcmp(((const struct function *)left)->name,
-		      ((const struct function *)right)->name);
+	return strcmp(((const struct witness_function *)left)->name,
+		      ((const struct witness_function *)right)->name);
 }
 
-static int order_lines(const void *left, const void *right)
+int witness_order_lines(const void *left, const void *right)
 {
-	const struct line *a = left, *b = right;
+	const struct witness_line *a = left, *b = right;
 	int order = strcmp(a->function, b->function);
 
 	if (!order)
@@ -136,15 +91,15 @@ static int order_lines(const void *left, const void *right)
 	return order ? order : (a->key > b->key) - (a->key < b->key);
 }
 
-static void tree_keep(struct tree *tree, void *item)
+static void tree_keep(struct witness_tree *tree, void *item)
 {
 	tree->items = memory_grow(tree->items, tree->count, &tree->capacity, sizeof(void *));
 	tree->items[tree->count++] = item;
 }
 
-static struct function *function_of(struct witness_summary *summary, const char *name)
+static struct witness_function *function_of(struct witness_summary *summary, const char *name)
 {
-	struct function key = {.name = (char *)name}, *function;
+	struct witness_function key = {.name = (char *)name}, *function;
 	void **node = memory_check(tsearch(&key, &summary->functions.root, order_functions));
 
 	if (*node != &key)
@@ -175,12 +130,13 @@ static uint64_t key_of(const struct witness_stack *stack)
 	return key;
 }
 
-static struct line *line_of(struct tree *tree, const char *name, const char *how,
-			    const struct witness_stack *stack)
+static struct witness_line *line_of(struct witness_tree *tree, const char *name, const char *how,
+				    const struct witness_stack *stack)
 {
-	struct line key = {.function = (char *)name, .how = (char *)how, .key = key_of(stack)};
-	struct line *line;
-	void **node = memory_check(tsearch(&key, &tree->root, order_lines));
+	struct witness_line key = {
+		.function = (char *)name, .how = (char *)how, .key = key_of(stack)};
+	struct witness_line *line;
+	void **node = memory_check(tsearch(&key, &tree->root, witness_order_lines));
 
 	if (*node != &key)
 		return *node;
@@ -259,7 +215,7 @@ void witness_split(const struct witness_call *call, uint64_t ret_ns[WITNESS_HOWS
 	sum_add(&ret_ns[on_processor(call, left)], left);
 }
 
-static void add_line(struct line *line, const struct witness_call *call,
+static void add_line(struct witness_line *line, const struct witness_call *call,
 		     const uint64_t ns[WITNESS_HOWS])
 {
 	line->calls++;
@@ -272,7 +228,7 @@ static void add_line(struct line *line, const struct witness_call *call,
 		sum_add(&line->ns[how], ns[how]);
 }
 
-static void add_function(struct function *function, const struct witness_call *call,
+static void add_function(struct witness_function *function, const struct witness_call *call,
 			 const uint64_t ns[WITNESS_HOWS])
 {
 	unsigned int stream = call->stream_class < WITNESS_STREAM_CLASSES ? call->stream_class : 0;
@@ -330,7 +286,7 @@ void witness_summary_claim(struct witness_summary *summary, const struct witness
 {
 	uint64_t worst =
 		claim->off_cpu_ns > claim->driver_ns ? claim->off_cpu_ns : claim->driver_ns;
-	struct line *line;
+	struct witness_line *line;
 
 	summary->claims++;
 	/* A copy through staging memory waits for what its own stream has before it, as the driver's does. */
@@ -348,7 +304,7 @@ void witness_summary_claim(struct witness_summary *summary, const struct witness
 
 void witness_summary_count(struct witness_summary *summary, const struct witness_count *count)
 {
-	struct function *function = function_of(summary, count->function);
+	struct witness_function *function = function_of(summary, count->function);
 
 	summary->has_counts = true;
 	for (int by = 0; by < WITNESS_BYS; by++) {
@@ -370,254 +326,4 @@ bool witness_summary_is_empty(const struct witness_summary *summary)
 {
 	return !summary->has_loss && !summary->has_counts && !summary->functions.count &&
 	       !summary->claims;
-}
-
-/* ---- writing ---- */
-
-static void set(json_t *object, const char *key, json_t *value)
-{
-	memory_check(json_object_set_new(object, key, memory_check(value)) ? NULL : object);
-}
-
-static void append(json_t *array, json_t *value)
-{
-	memory_check(json_array_append_new(array, memory_check(value)) ? NULL : array);
-}
-
-static json_t *integer(uint64_t value)
-{
-	return json_integer(value > INT64_MAX ? INT64_MAX : (json_int_t)value);
-}
-
-/* Foreign text may be anything; JSON is UTF-8. */
-static json_t *string(const char *raw)
-{
-	_cleanup_free_ char *text = NULL;
-
-	if (!raw)
-		return json_null();
-	text = text_printable(raw, true);
-	return json_string(text);
-}
-
-static json_t *how_json(const uint64_t ns[WITNESS_HOWS])
-{
-	json_t *object = memory_check(json_object());
-
-	for (int how = 0; how < WITNESS_HOWS; how++) {
-		_cleanup_free_ char *key = memory_format("%s_ns", witness_how_names[how]);
-
-		set(object, key, integer(ns[how]));
-	}
-	return object;
-}
-
-static json_t *frames_json(const struct line *line)
-{
-	json_t *array = memory_check(json_array());
-
-	for (size_t i = 0; i < line->frame_count; i++) {
-		json_t *item = memory_check(json_object());
-
-		set(item, "module", string(line->frames[i].module));
-		set(item, "build_id", string(line->frames[i].build_id));
-		set(item, "offset", integer(line->frames[i].offset));
-		append(array, item);
-	}
-	return array;
-}
-
-static json_t *line_json(const struct line *line)
-{
-	json_t *item = memory_check(json_object());
-
-	set(item, "calls", integer(line->calls));
-	set(item, "call_ns", integer(line->call_ns));
-	set(item, "blocked_ns", integer(line->blocked_ns));
-	set(item, "blocked_max_ns", integer(line->blocked_max));
-	set(item, "how", how_json(line->ns));
-	set(item, "frames", frames_json(line));
-	return item;
-}
-
-static int rank_lines(const void *left, const void *right)
-{
-	const struct line *a = *(const void *const *)left, *b = *(const void *const *)right;
-
-	if (a->blocked_ns != b->blocked_ns)
-		return a->blocked_ns > b->blocked_ns ? -1 : 1;
-	if (a->calls != b->calls)
-		return a->calls > b->calls ? -1 : 1;
-	return order_lines(a, b);
-}
-
-static int rank_functions(const void *left, const void *right)
-{
-	const struct function *a = *(const void *const *)left, *b = *(const void *const *)right;
-
-	if (a->blocked_ns != b->blocked_ns)
-		return a->blocked_ns > b->blocked_ns ? -1 : 1;
-	if (a->calls != b->calls)
-		return a->calls > b->calls ? -1 : 1;
-	return strcmp(a->name, b->name);
-}
-
-static void **ranked(const struct tree *tree, int (*rank)(const void *left, const void *right))
-{
-	void **items = memory_new(tree->count * sizeof(*items));
-
-	if (tree->count)
-		memcpy(items, tree->items, tree->count * sizeof(*items));
-	qsort(items, tree->count, sizeof(*items), rank);
-	return items;
-}
-
-static json_t *sites_json(const struct witness_summary *summary, const struct function *function)
-{
-	_cleanup_free_ void **lines = ranked(&summary->sites, rank_lines);
-	json_t *array = memory_check(json_array());
-
-	for (size_t i = 0; i < summary->sites.count; i++)
-		if (!strcmp(((const struct line *)lines[i])->function, function->name))
-			append(array, line_json(lines[i]));
-	return array;
-}
-
-static json_t *copies_json(const struct function *function)
-{
-	json_t *array = memory_check(json_array());
-
-	for (int direction = 1; direction < WITNESS_DIRECTIONS; direction++) {
-		json_t *item;
-
-		if (!function->direction_calls[direction])
-			continue;
-		item = memory_check(json_object());
-		set(item, "direction", json_string(direction_names[direction]));
-		set(item, "calls", integer(function->direction_calls[direction]));
-		set(item, "bytes", integer(function->direction_bytes[direction]));
-		append(array, item);
-	}
-	return array;
-}
-
-static json_t *streams_json(const struct function *function)
-{
-	json_t *object = memory_check(json_object());
-
-	for (int class = 0; class < WITNESS_STREAM_CLASSES; class ++)
-		set(object, stream_names[class], integer(function->streams[class]));
-	return object;
-}
-
-static json_t *function_json(const struct witness_summary *summary, const struct function *function)
-{
-	json_t *item = memory_check(json_object());
-
-	set(item, "function", string(function->name));
-	set(item, "entries", integer(function->entries));
-	set(item, "wrapper", integer(function->by[WITNESS_BY_WRAPPER]));
-	set(item, "escaped", integer(function->by[WITNESS_BY_PROGRAM]));
-	set(item, "calls", integer(function->calls));
-	set(item, "returned", integer(function->returned));
-	set(item, "nested", integer(function->nested));
-	set(item, "call_ns", integer(function->call_ns));
-	set(item, "blocked_ns", integer(function->blocked_ns));
-	set(item, "blocked_max_ns", integer(function->blocked_max));
-	set(item, "bytes", integer(function->bytes));
-	set(item, "how", how_json(function->ns));
-	set(item, "switches", integer(function->switches));
-	set(item, "preemptions", integer(function->preemptions));
-	set(item, "yields", integer(function->yields));
-	set(item, "system_call",
-	    function->system_calls ? integer(function->system_call) : json_null());
-	set(item, "system_calls", integer(function->system_calls));
-	set(item, "streams", streams_json(function));
-	set(item, "copies", copies_json(function));
-	set(item, "sites", sites_json(summary, function));
-	return item;
-}
-
-static json_t *functions_json(const struct witness_summary *summary)
-{
-	_cleanup_free_ void **functions = ranked(&summary->functions, rank_functions);
-	json_t *array = memory_check(json_array());
-
-	for (size_t i = 0; i < summary->functions.count; i++)
-		append(array, function_json(summary, functions[i]));
-	return array;
-}
-
-static json_t *lines_json(const struct tree *tree, bool claims)
-{
-	_cleanup_free_ void **lines = ranked(tree, rank_lines);
-	json_t *array = memory_check(json_array());
-
-	for (size_t i = 0; i < tree->count; i++) {
-		const struct line *line = lines[i];
-		json_t *item = line_json(line);
-
-		set(item, "function", string(line->function));
-		if (claims) {
-			set(item, "claim", string(line->how));
-			set(item, "off_cpu_ns", integer(line->off_cpu_ns));
-			set(item, "driver_ns", integer(line->driver_ns));
-			(void)json_object_del(item, "how");
-		}
-		append(array, item);
-	}
-	return array;
-}
-
-/*
- * Of the calls that the program made, in processes with the preload library, those of which is known
- * that they came through its wrapper. What the library and the driver call for their own ends is
- * nobody's to cover.
- */
-static json_t *coverage_json(const struct witness_summary *summary)
-{
-	json_t *object = memory_check(json_object());
-	uint64_t wrapped = summary->shim_by[WITNESS_BY_WRAPPER], all = wrapped;
-
-	sum_add(&all, summary->shim_by[WITNESS_BY_PROGRAM]);
-	sum_add(&all, summary->shim_by[WITNESS_BY_UNKNOWN]);
-	set(object, "calls", integer(all));
-	set(object, "wrapper", integer(wrapped));
-	set(object, "escaped", integer(summary->shim_by[WITNESS_BY_PROGRAM]));
-	set(object, "unknown", integer(summary->shim_by[WITNESS_BY_UNKNOWN]));
-	set(object, "shim_own", integer(summary->shim_by[WITNESS_BY_SHIM]));
-	set(object, "inside_library", integer(summary->shim_by[WITNESS_BY_LIBRARY]));
-	set(object, "without_shim", integer(summary->other_entries));
-	set(object, "proven", all ? json_real((double)wrapped / (double)all) : json_null());
-	return object;
-}
-
-static json_t *loss_json(const struct witness_loss *loss)
-{
-	json_t *object = memory_check(json_object());
-
-	set(object, "records", integer(loss->lost_records));
-	set(object, "calls", integer(loss->lost_calls));
-	set(object, "deep", integer(loss->deep_calls));
-	set(object, "left", integer(loss->left_calls));
-	set(object, "late", integer(loss->late_returns));
-	set(object, "callers", integer(loss->lost_callers));
-	return object;
-}
-
-json_t *witness_summary_json(const struct witness_summary *summary)
-{
-	json_t *object = memory_check(json_object());
-
-	set(object, "processes", integer(summary->loss.processes));
-	set(object, "entries", integer(summary->loss.entries));
-	set(object, "records", integer(summary->loss.records));
-	set(object, "least_ns", integer(summary->loss.least_ns));
-	set(object, "lost", loss_json(&summary->loss));
-	set(object, "functions", functions_json(summary));
-	set(object, "coverage", coverage_json(summary));
-	set(object, "escaped", lines_json(&summary->escaped, false));
-	set(object, "claims", integer(summary->claims));
-	set(object, "contradicted", lines_json(&summary->denied, true));
-	return object;
 }
