@@ -229,6 +229,13 @@ class Program(Case):
         self.assertEqual(functions(report)["cuMemcpyHtoD_v2"]["entries"], 7)
         self.assertEqual(len(report["processes"]), 2)
 
+    def test_all_finds_whoever_uses_the_driver(self):
+        processes = [self.busy("20", "forever") for _ in range(2)]
+        result = self.tool("attach", "--all", "--for", "1", "--json", self.path("report.json"))
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertLessEqual({process.pid for process in processes}, {item["pid"] for item in self.report()["processes"]})
+        self.assertGreater(functions(self.report())["cuMemcpyHtoD_v2"]["calls"], 1)
+
     def test_a_program_that_cannot_start_is_told_as_by_run(self):
         result = self.tool("attach", "--", "/no/such/program")
         self.one_line(result, 127, "no/such/program")
