@@ -179,7 +179,7 @@ static void say_sites(const struct watch *watch, const struct library *library)
 		watch_say(
 			watch,
 			"%s: %u of %u functions begin with an instruction that is single-stepped: "
-			"each call costs about 20 us more there, 1 to 2 us elsewhere",
+			"each call costs some 12 us there, 2 us elsewhere",
 			library->public.path, library->public.stepped, library->public.probed);
 	if (library->public.skipped)
 		watch_say(
