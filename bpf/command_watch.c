@@ -9,6 +9,7 @@
  */
 #include "command_watch.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -136,6 +137,41 @@ static void check_process(const struct session *session, pid_t process)
 				       "CAP_SYS_PTRACE",
 				       process);
 	fail(session, EXIT_USAGE, text);
+}
+
+static bool maps_driver(const char *id)
+{
+	_cleanup_free_ char *path = memory_format("/proc/%s/maps", id);
+	_cleanup_fclose_ FILE *maps = fopen(path, "re");
+	_cleanup_free_ char *line = NULL;
+	size_t size = 0;
+	bool found = false;
+
+	while (maps && !found && getline(&line, &size, maps) > 0) {
+		const char *slash = strrchr(line, '/');
+
+		found = slash && !strncmp(slash, "/libcuda.so", 11);
+	}
+	return found;
+}
+
+/*
+ * With --all: those that have a driver library already; the watch hears of what is mapped from then on. One
+ * that ends meanwhile, or may not be looked into, is none.
+ */
+static void add_running(const struct session *session)
+{
+	DIR *entries = opendir("/proc");
+	struct dirent *entry;
+
+	while (entries && (entry = readdir(entries))) {
+		const char *name = entry->d_name;
+
+		if (name[0] >= '1' && name[0] <= '9' && maps_driver(name))
+			(void)watch_add(session->watch, (pid_t)atoi(name), NULL);
+	}
+	if (entries)
+		(void)closedir(entries);
 }
 
 static void on_call(const struct watch_call *call, void *data)
@@ -299,6 +335,8 @@ int command_watch(int argc, char **argv)
 	open_trace(&session);
 	open_watch(&session);
 	open_writer(&session);
+	if (session.options.all)
+		add_running(&session);
 	if (session.options.live)
 		session.live = live_new();
 	tell(&session, "ready\n");
