@@ -502,7 +502,9 @@ def detaching_takes_less_than_a_tenth_of_a_second():
         with started(PROGRAM, "endless") as child:
             run = Watch("--pid", str(child.pid), "--detach", "100").ready()
             seen = run.report()
-            assert probes_in(child.pid) == 0 and child.poll() is None
+            # Others may watch everything on this machine for a moment.
+            assert any(probes_in(child.pid) == 0 or time.sleep(0.1) for _ in range(50)), probes_in(child.pid)
+            assert child.poll() is None
             assert seen["functions"][PLAIN]["calls"] > 0, seen
             took.append(seen["detach_us"] / 1000)
             child.kill()
