@@ -83,6 +83,8 @@ static int preempted(int argc, char **argv)
 static int arguments(int argc, char **argv)
 {
 	static uint64_t copy_2d[16], copy_3d[25];
+	/* Read at run time: the compiler would not let the other type through. */
+	int (*volatile wide)(uint64_t, const void *, uint64_t) = (void *)cuMemcpyHtoD;
 	char host[16];
 
 	cuStreamSynchronize(NULL);
@@ -93,8 +95,7 @@ static int arguments(int argc, char **argv)
 	cuMemcpyHtoD_v2(0x7000, (void *)0x8000, 4096);
 	cuMemcpyDtoHAsync_v2((void *)0x9000, 0xa000, 8192, (void *)WAIT_NOT);
 	/* The upper halves of the registers are rubbish to a function of 32-bit arguments. */
-	((int (*)(uint64_t, const void *, uint64_t))(void *)cuMemcpyHtoD)(0xdead00000000b000, host,
-									  0xdead000000000064);
+	wide(0xdead00000000b000, host, 0xdead000000000064);
 	cuMemsetD2D32_v2(0xc000, 512, 7, 100, 3);
 	cuMemcpyBatchAsync_ptsz((void *)1, (void *)2, (void *)3, 4, (void *)5, (void *)6, 7,
 				(void *)8, NULL);
