@@ -112,12 +112,13 @@ static inline void usdt_scope_close(const struct usdt_scope *scope)
 
 /* From here to the end of the function, however that comes. */
 #define USDT_SCOPE(function, passes)                                                               \
-	const struct usdt_scope scope_ __attribute__((cleanup(usdt_scope_close))) =                \
+	const struct usdt_scope scope_ __attribute__((cleanup(usdt_scope_close), unused)) =        \
 		usdt_scope_open((function), (passes))
 
 /* From where it is opened, if it is. */
 #define USDT_SCOPE_LATER(number)                                                                   \
-	struct usdt_scope scope_ __attribute__((cleanup(usdt_scope_close))) = {.function = (number)}
+	struct usdt_scope scope_                                                                   \
+		__attribute__((cleanup(usdt_scope_close), unused)) = {.function = (number)}
 #define USDT_SCOPE_OPEN(passes) (scope_ = usdt_scope_open(scope_.function, (passes)))
 
 /* ---- what a call did ---- */
