@@ -37,7 +37,8 @@ static int take(void *data, const struct model *model, const struct analysis_eve
 		return 0;
 	if (event->id == TRACE_WAIT)
 		sums_take(&consumer->sums, event);
-	else if (report_selects(consumer->request.select, model_process(model, event->process)))
+	else if (witness_wants(event->id) &&
+		 report_selects(consumer->request.select, model_process(model, event->process)))
 		witness_take(consumer->witness, model, event);
 	return 0;
 }

@@ -11,6 +11,12 @@
 struct report;
 struct witness_summary;
 
+/* Of all events of a trace few are of these. */
+static inline bool witness_wants(enum trace_event id)
+{
+	return id == TRACE_WITNESSED || id == TRACE_CLAIMED;
+}
+
 /* An event of any kind; others than the witness's are passed over. */
 void witness_take(struct witness_summary *summary, const struct model *model,
 		  const struct analysis_event *event);
