@@ -15,7 +15,7 @@ done
 # An older pack's files would be mistaken for this build's.
 rm -rf "${folder:?}/shim" "$folder/tools" "$folder/bpf" "$folder/tracing" "$folder/tests"
 # Intermediate objects and generated sources stay behind; whatever is an executable or a library goes.
-(cd "$build" && find shim tools bpf tracing tests/bench tests/programs tests/simcuda tests/tracing tests/analysis -type d -name '*.p' -prune -o \( -type f -o -type l \) \( -perm -u+x -o -name '*.so*' \) -print0 2>/dev/null) |
+(cd "$build" && find shim tools bpf tracing tests/bench tests/programs tests/property tests/verify tests/simcuda tests/tracing tests/analysis -type d -name '*.p' -prune -o \( -type f -o -type l \) \( -perm -u+x -o -name '*.so*' \) -print0 2>/dev/null) |
 	while IFS= read -r -d '' file; do
 		mkdir -p "$folder/$(dirname "$file")"
 		cp -a "$build/$file" "$folder/$file"
