@@ -147,7 +147,7 @@ def main():
     parser.add_argument("--programs", default=",".join(PROGRAMS))
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--frames", type=int, default=100)
-    parser.add_argument("--first", type=int, default=10, help="frames before those that count: what is made once is made then")
+    parser.add_argument("--first", type=int, default=32, help="frames before those that count, two batches of churn: what is made once is made then")
     parser.add_argument("--kib", type=int, default=16 << 10, help="of a frame")
     parser.add_argument("--rewrites", default="pinned,frees,staging,streams")
     parser.add_argument("--check", action="store_true")

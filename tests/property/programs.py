@@ -44,7 +44,7 @@ def is_race(raw):
 
 
 def after_of(options, seed):
-    return options.after if options.after is not None else AFTER[seed // CHUNK % len(AFTER)]
+    return options.after if options.after is not None else AFTER[seed // options.chunk % len(AFTER)]
 
 
 def environment(options, fixed, folder, after=0):
@@ -221,7 +221,8 @@ def compare_range(options, first, count, raw_too=False):
 def compare(options, first, count, stop=lambda found: False, raw_too=False):
     """Chunks beside each other on all processors; `stop` says when enough was found."""
     found = Compared()
-    edges = [first, *range((first // CHUNK + 1) * CHUNK, first + count, CHUNK), first + count]
+    chunk = options.chunk
+    edges = [first, *range((first // chunk + 1) * chunk, first + count, chunk), first + count]
     chunks = [(begin, end - begin) for begin, end in zip(edges, edges[1:])]
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         pending = collections.deque()

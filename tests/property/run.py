@@ -3,13 +3,13 @@
 """The property test of mode fix: random programs give the same statuses, host reads and final bytes with and without it.
 
     run.py --property FILE [--simcuda DIR] --shim FILE [--first SEED] [--count N] [--fix WORDS] [--schedule N] [--jobs N]
-           [--raw] [--shrink N] [--corpus FOLDER] [--keep FILE] [--journal PROVIDER --verify TOOL] [--repeat N] [--threads-only] [--after N]
+           [--raw] [--shrink N] [--corpus FOLDER] [--keep FILE] [--journal PROVIDER --verify TOOL] [--repeat N] [--threads-only] [--after N] [--chunk N] [--seconds N]
 
 Seeds FIRST to FIRST + N, raw and fixed, and the programs of a corpus. Of those that differ the first few are made small and printed, and added to the file
 of --keep. --journal: the order of each run is written down (tests/verify/journal.c) and proved by `slipstream verify`. --raw: also raw with another schedule of the simulated driver, which shows that the programs are free of races. Exit status 1 where
 anything differs. --repeat: each program N times, raw and fixed, with another schedule each time; that finds what only happens when threads meet in one way, and
 so does not every run. --threads-only: of the seeds only those whose program has threads that run beside each other. --after: SLIPSTREAM_LEGACY_AFTER
-of seeds, instead of some of each. Without --simcuda the machine's own driver is used (a GPU), in contexts that are kept.
+of seeds, instead of some of each. --chunk: programs of one process; --seconds: no new chunk is begun later, and what was done so far is told as it comes. Without --simcuda the machine's own driver is used (a GPU), in contexts that are kept.
 """
 import argparse
 import os
@@ -38,6 +38,8 @@ def parse():
     parser.add_argument("--repeat", type=int, default=1)
     parser.add_argument("--threads-only", action="store_true")
     parser.add_argument("--after", type=int)
+    parser.add_argument("--chunk", type=int, default=programs.CHUNK)
+    parser.add_argument("--seconds", type=float)
     return parser.parse_args()
 
 
@@ -54,7 +56,13 @@ def run_corpus(options):
 
 def run_seeds(options):
     begin = time.monotonic()
-    found = programs.compare(options, options.first, options.count, raw_too=options.raw)
+
+    def is_over(found):
+        if options.seconds:
+            print(f"  {time.monotonic() - begin:.1f} s: {found.programs} programs, {len(found.differ)} differ", flush=True)
+        return bool(options.seconds) and time.monotonic() - begin > options.seconds
+
+    found = programs.compare(options, options.first, options.count, is_over, raw_too=options.raw)
     took = time.monotonic() - begin
     print(f"seeds {options.first} to {options.first + options.count}: {found.programs} programs, {len(found.differ)} differ, {took:.1f} s, "
           f"{1000 * took * options.jobs / max(1, found.programs):.2f} ms a program and processor (both runs)")
