@@ -9,7 +9,6 @@
  */
 #include "command_watch.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -17,6 +16,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "alive.h"
 #include "command.h"
 #include "command_write.h"
 #include "memory.h"
@@ -115,14 +115,9 @@ static void check_process(const struct session *session, pid_t process)
 {
 	_cleanup_free_ char *folder = memory_format("/proc/%d", process), *text = NULL;
 	_cleanup_free_ char *maps = memory_format("%s/maps", folder);
-	_cleanup_close_ int descriptor = -1;
+	_cleanup_close_ int descriptor = open(maps, O_RDONLY | O_CLOEXEC);
 	struct stat status;
 
-	if (kill(process, 0) < 0 && errno == ESRCH) {
-		text = memory_format("there is no process %d", process);
-		fail(session, EXIT_USAGE, text);
-	}
-	descriptor = open(maps, O_RDONLY | O_CLOEXEC);
 	if (descriptor >= 0)
 		return;
 	if (errno != EACCES && errno != EPERM) {
@@ -139,39 +134,29 @@ static void check_process(const struct session *session, pid_t process)
 	fail(session, EXIT_USAGE, text);
 }
 
-static bool maps_driver(const char *id)
+/* Of several that were found a moment ago (pidof) one may have ended: the others are watched. */
+static void check_processes(struct session *session)
 {
-	_cleanup_free_ char *path = memory_format("/proc/%s/maps", id);
-	_cleanup_fclose_ FILE *maps = fopen(path, "re");
-	_cleanup_free_ char *line = NULL;
-	size_t size = 0;
-	bool found = false;
+	struct command_options *options = &session->options;
+	size_t kept = 0;
 
-	while (maps && !found && getline(&line, &size, maps) > 0) {
-		const char *slash = strrchr(line, '/');
+	for (size_t i = 0; i < options->process_count; i++) {
+		pid_t process = options->processes[i];
+		_cleanup_free_ char *text = NULL;
 
-		found = slash && !strncmp(slash, "/libcuda.so", 11);
+		if (alive_thread(process)) {
+			check_process(session, process);
+			options->processes[kept++] = process;
+			continue;
+		}
+		text = memory_format("there is no process %d", process);
+		if (options->process_count == 1 && !options->all)
+			fail(session, EXIT_USAGE, text);
+		command_say("%s", text);
 	}
-	return found;
-}
-
-/*
- * With --all: those that have a driver library already; the watch hears of what is mapped from then on. One
- * that ends meanwhile, or may not be looked into, is none.
- */
-static void add_running(const struct session *session)
-{
-	DIR *entries = opendir("/proc");
-	struct dirent *entry;
-
-	while (entries && (entry = readdir(entries))) {
-		const char *name = entry->d_name;
-
-		if (name[0] >= '1' && name[0] <= '9' && maps_driver(name))
-			(void)watch_add(session->watch, (pid_t)atoi(name), NULL);
-	}
-	if (entries)
-		(void)closedir(entries);
+	if (options->process_count && !kept && !options->all)
+		fail(session, EXIT_USAGE, "none of these processes is there");
+	options->process_count = kept;
 }
 
 static void on_call(const struct watch_call *call, void *data)
@@ -211,7 +196,8 @@ static void open_watch(struct session *session)
 	int r = watch_open(&session->watch, &options, &error);
 
 	if (r)
-		fail(session, command_failure_status, *error.text ? error.text : strerror(-r));
+		fail(session, r == -ESRCH ? EXIT_USAGE : command_failure_status,
+		     *error.text ? error.text : strerror(-r));
 }
 
 static void open_writer(struct session *session)
@@ -329,14 +315,11 @@ int command_watch(int argc, char **argv)
 	command_usage_status = EXIT_USAGE;
 	command_options_read(argc, argv, &session.options);
 	catch_signals(session.options.program);
-	for (size_t i = 0; i < session.options.process_count; i++)
-		check_process(&session, session.options.processes[i]);
+	check_processes(&session);
 	session.stats = memory_new(sizeof(*session.stats));
 	open_trace(&session);
 	open_watch(&session);
 	open_writer(&session);
-	if (session.options.all)
-		add_running(&session);
 	if (session.options.live)
 		session.live = live_new();
 	tell(&session, "ready\n");

@@ -9,6 +9,8 @@
 #include <string.h>
 #include <sys/sysmacros.h>
 
+#include "alive.h"
+
 enum {
 	BUCKETS = 4096,
 	PLACES_OF_ONE = 16384, /* of one process: what maps code again and again is cut off there */
@@ -252,28 +254,27 @@ const char *places_program(const struct places *places, pid_t process, uint64_t 
 	return NULL;
 }
 
-int places_scan(struct places *places, pid_t process,
-		void (*each)(pid_t process, const struct place *place, void *data), void *data)
+/* Lines of the file, or -errno. */
+static int read_maps(pid_t thread, bool (*each)(const struct place *place, void *data), void *data,
+		     bool *ret_stopped)
 {
-	const struct history *history = find(places, process);
-	const struct begin *begin = history ? begin_of(history, UINT64_MAX) : NULL;
-	uint64_t since_ns = begin ? begin->ns : 0;
 	char path[64], *line = NULL;
 	size_t room = 0;
+	int lines = 0;
 	FILE *file;
 
-	snprintf(path, sizeof(path), "/proc/%d/maps", process);
+	snprintf(path, sizeof(path), "/proc/%d/maps", thread);
 	file = fopen(path, "re");
 	if (!file)
 		return -errno;
-	while (getline(&line, &room, file) > 0) {
-		struct place place = {.since_ns = since_ns};
+	while (!*ret_stopped && getline(&line, &room, file) > 0) {
+		struct place place = {0};
 		unsigned int major, minor;
-		const struct place *known;
 		uint64_t inode;
 		char mode[8];
 		int at = 0;
 
+		lines++;
 		/* The path is the rest of the line, blanks and all; a newline in it is \012 there. */
 		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %7s %" SCNx64 " %x:%x %" SCNu64 " %n",
 			   &place.start, &place.end, mode, &place.offset, &major, &minor, &inode,
@@ -284,15 +285,59 @@ int places_scan(struct places *places, pid_t process,
 		place.inode = inode;
 		line[strcspn(line, "\n")] = 0;
 		place.path = at && inode ? line + at : "";
-		known = places_find(places, process, place.start, UINT64_MAX);
-		if (known && known->end == place.end && known->inode == place.inode)
-			continue;
-		if (!places_map(places, process, &place, strlen(place.path)) && each)
-			each(process, &place, data);
+		*ret_stopped = each(&place, data);
 	}
 	free(line);
 	fclose(file);
-	return 0;
+	return lines;
+}
+
+int places_read(pid_t process, bool (*each)(const struct place *place, void *data), void *data)
+{
+	bool is_stopped = false;
+	int r = read_maps(process, each, data, &is_stopped);
+
+	if (!r) {
+		/* Its first thread has ended; or it has no memory, as those of the kernel. */
+		pid_t speaker = alive_thread(process);
+
+		if (speaker && speaker != process)
+			r = read_maps(speaker, each, data, &is_stopped);
+	}
+	return r < 0 ? r : is_stopped;
+}
+
+struct scan {
+	struct places *places;
+	pid_t process;
+	uint64_t since_ns;
+	void (*each)(pid_t process, const struct place *place, void *data);
+	void *data;
+};
+
+static bool scan_place(const struct place *found, void *data)
+{
+	const struct scan *scan = data;
+	struct place place = *found;
+	const struct place *known =
+		places_find(scan->places, scan->process, place.start, UINT64_MAX);
+
+	if (known && known->end == place.end && known->inode == place.inode)
+		return false;
+	place.since_ns = scan->since_ns;
+	if (!places_map(scan->places, scan->process, &place, strlen(place.path)) && scan->each)
+		scan->each(scan->process, &place, scan->data);
+	return false;
+}
+
+int places_scan(struct places *places, pid_t process,
+		void (*each)(pid_t process, const struct place *place, void *data), void *data)
+{
+	const struct history *history = find(places, process);
+	const struct begin *begin = history ? begin_of(history, UINT64_MAX) : NULL;
+	struct scan scan = {places, process, begin ? begin->ns : 0, each, data};
+
+	return places_read(process, scan_place, &scan);
 }
 
 void places_prune(struct places *places, bool (*keep)(pid_t process, void *data), void *data)

@@ -34,7 +34,10 @@ int places_exec(struct places *places, pid_t process, uint64_t ns);
 /* A mapping; the path is copied, at most `length` bytes of it. */
 int places_map(struct places *places, pid_t process, const struct place *place, size_t length);
 
-/* Reads /proc/PID/maps: those mappings are there at least since the process's last begin. Calls `each`
+/* Calls `each` for every mapping of code that /proc/PID/maps has, until it returns true. 1: it did; 0; -errno, if it cannot be read. */
+int places_read(pid_t process, bool (*each)(const struct place *place, void *data), void *data);
+
+/* The same for all: those mappings are there at least since the process's last begin. Calls `each`
  * for every one that is new. -errno, if it cannot be read. */
 int places_scan(struct places *places, pid_t process,
 		void (*each)(pid_t process, const struct place *place, void *data), void *data);

@@ -7,8 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { BIT_SYS_ADMIN = 21, BIT_PERFMON = 38, BIT_BPF = 39 };
-
 static uint64_t effective(void)
 {
 	FILE *file = fopen("/proc/self/status", "re");
@@ -25,18 +23,23 @@ static uint64_t effective(void)
 	return bits;
 }
 
+bool privilege_has(enum privilege privilege)
+{
+	return effective() & UINT64_C(1) << privilege;
+}
+
 const char *watch_missing_capability(bool single, const char **ret_what)
 {
 	uint64_t bits = effective();
 
 	*ret_what = NULL;
-	if (bits & UINT64_C(1) << BIT_SYS_ADMIN)
+	if (bits & UINT64_C(1) << PRIVILEGE_SYS_ADMIN)
 		return NULL;
-	if (!(bits & UINT64_C(1) << BIT_BPF)) {
+	if (!(bits & UINT64_C(1) << PRIVILEGE_BPF)) {
 		*ret_what = "to load BPF programs";
 		return "CAP_BPF";
 	}
-	if (!(bits & UINT64_C(1) << BIT_PERFMON)) {
+	if (!(bits & UINT64_C(1) << PRIVILEGE_PERFMON)) {
 		*ret_what = "to probe functions and follow the scheduler";
 		return "CAP_PERFMON";
 	}

@@ -67,14 +67,16 @@ SEC("uprobe")
 int entered(struct pt_regs *registers)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	__u32 function = bpf_get_attach_cookie(registers), depth;
+	__u64 cookie = bpf_get_attach_cookie(registers);
+	__u32 function = (__u32)cookie, depth;
 	struct thread *thread = find_thread(task, function);
 	struct function_count *count;
 	struct open_call *call;
 	__u64 return_address = 0;
 
-	if (!thread)
+	if (!thread || is_again(&thread->entry, registers->ip, registers->sp, cookie >> 32))
 		return 0;
+	thread->exit.address = 0;
 	drop_left(thread, registers->sp, function);
 	depth = thread->depth;
 	count = bpf_map_lookup_elem(&counts, &function);
@@ -210,12 +212,14 @@ int left(struct pt_regs *registers)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
-	__u32 function = bpf_get_attach_cookie(registers), found = RECORD_DEPTH;
-	__u64 now = bpf_ktime_get_ns();
+	__u64 now = bpf_ktime_get_ns(), cookie = bpf_get_attach_cookie(registers);
+	__u32 function = (__u32)cookie, found = RECORD_DEPTH;
 	struct function_count *count;
 
-	if (!thread)
+	/* 0 is no address. */
+	if (!thread || is_again(&thread->exit, function + 1, registers->sp, cookie >> 32))
 		return 0;
+	thread->entry.address = 0;
 	settle(thread, task, now);
 	for (__u32 i = 0; i < RECORD_DEPTH; i++) {
 		if (i < thread->depth && open_at(thread, i)->function == function &&

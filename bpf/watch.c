@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The watch's life: opening, records, counters, the end. */
+/* The watch's life: opening, records, the end. */
 #include "watch.h"
 
 #include <errno.h>
@@ -209,8 +209,8 @@ static int start(struct watch *watch, const struct watch_options *options,
 	if (options->shim_path)
 		shim_add_path(watch, options->shim_path);
 	r = open_libraries(watch, options, error);
-	for (size_t i = 0; i < options->process_count && !r; i++)
-		r = watch_add(watch, options->processes[i], error);
+	if (!r)
+		r = roots_add(watch, options, error);
 	if (!r && !watch->libraries && !options->all && !options->process_count) {
 		r = -ENOENT;
 		if (error) {
@@ -251,66 +251,6 @@ int watch_open(struct watch **ret_watch, const struct watch_options *options,
 	return 0;
 }
 
-static bool is_process(pid_t id)
-{
-	char path[64], line[256];
-	int group = 0;
-	FILE *file;
-
-	snprintf(path, sizeof(path), "/proc/%d/status", id);
-	file = fopen(path, "re");
-	while (file && fgets(line, sizeof(line), file)) {
-		if (sscanf(line, "Tgid: %d", &group) == 1)
-			break;
-	}
-	if (file)
-		fclose(file);
-	return group == id;
-}
-
-int watch_add(struct watch *watch, pid_t id, struct watch_error *error)
-{
-	struct watched watched = {.since_ns = watch_now_ns()};
-	__u32 key = (__u32)id;
-	struct process *process;
-	int map, r = 0;
-
-	if (error)
-		*error = (struct watch_error){0};
-	map = bpf_map__fd(watch->skeleton->maps.watched);
-	if (id <= 0 || !is_process(id))
-		r = -ESRCH;
-	else if (bpf_map_update_elem(map, &key, &watched, BPF_ANY))
-		r = -errno;
-	process = r ? NULL : process_find(watch, id);
-	if (!r && (!process || process->public.ended_ns))
-		process = process_new(watch, id, 0, watched.since_ns, NULL);
-	if (!r && !process)
-		r = -ENOMEM;
-	if (r) {
-		if (error) {
-			error->number = -r;
-			snprintf(error->text, sizeof(error->text), "process %d: %s", id,
-				 strerror(-r));
-		}
-		return r;
-	}
-	r = process_look(watch, id);
-	process_add_children(watch, id);
-	/* Ended before the kernel knew that somebody wants to hear of it. */
-	if (!is_process(id)) {
-		process_end(watch, process, watch_now_ns());
-		r = 0;
-	}
-	if (r == -EACCES || r == -EPERM)
-		watch_say(
-			watch,
-			"process %d: its mappings cannot be read (CAP_SYS_PTRACE is missing): only "
-			"libraries known otherwise are watched",
-			id);
-	return 0;
-}
-
 int watch_add_offset(struct watch *watch, const char *path, uint64_t offset, uint32_t function,
 		     struct watch_error *error)
 {
@@ -332,21 +272,14 @@ int watch_add_offset(struct watch *watch, const char *path, uint64_t offset, uin
 	return r;
 }
 
-static uint64_t loss_of(const struct watch *watch, __u32 which)
+/* They are missing in all figures: whoever reads those must know. */
+static void say_lost_children(struct watch *watch)
 {
-	int processors = libbpf_num_possible_cpus();
-	__u64 *counts, sum = 0;
-
-	if (processors <= 0)
-		return 0;
-	counts = calloc((size_t)processors, sizeof(*counts));
-	if (counts &&
-	    !bpf_map_lookup_elem(bpf_map__fd(watch->skeleton->maps.losses), &which, counts)) {
-		for (int i = 0; i < processors; i++)
-			sum += counts[i];
-	}
-	free(counts);
-	return sum;
+	if (watch->children_said || !counts_lost(watch, LOSS_WATCHED))
+		return;
+	watch->children_said = true;
+	watch_say(watch, "more than %d processes at a time: those that came then are not watched",
+		  RECORD_PROCESSES);
 }
 
 /* Mappings first: a record's call came after the mapping that it was made from. */
@@ -362,7 +295,7 @@ static int drain(struct watch *watch)
 		process_scan_all(watch);
 	process_look_at(watch);
 	r = ring_buffer__consume(watch->ring);
-	losses = loss_of(watch, LOSS_PROCESS);
+	losses = counts_lost(watch, LOSS_PROCESS);
 	if (losses != watch->seen_process_losses) {
 		watch->seen_process_losses = losses;
 		process_resync(watch);
@@ -395,6 +328,7 @@ int watch_poll(struct watch *watch, int timeout_ms,
 			break;
 		}
 	}
+	say_lost_children(watch);
 	if (now - watch->pruned_ns > PRUNE_NS) {
 		watch->pruned_ns = now;
 		process_prune(watch);
@@ -406,105 +340,6 @@ int watch_poll(struct watch *watch, int timeout_ms,
 bool watch_ended(const struct watch *watch)
 {
 	return !watch->options.all && watch->processes && !watch->alive;
-}
-
-int watch_stats(struct watch *watch, struct watch_stats *stats)
-{
-	int map = bpf_map__fd(watch->skeleton->maps.counts), r = 0;
-	int processors = libbpf_num_possible_cpus();
-	struct function_count *counts;
-
-	*stats = (struct watch_stats){
-		.records = watch->records,
-		.lost_records = loss_of(watch, LOSS_RECORD),
-		.lost_calls = loss_of(watch, LOSS_CALL),
-		.deep_calls = loss_of(watch, LOSS_DEEP),
-		.left_calls = loss_of(watch, LOSS_LEFT),
-		.late_returns = loss_of(watch, LOSS_LATE),
-		.lost_callers = loss_of(watch, LOSS_CALLER),
-		.unseen_switches = loss_of(watch, LOSS_SWITCH),
-		.lost_processes = loss_of(watch, LOSS_WATCHED),
-		.processes = (uint32_t)watch->processes,
-		.alive = (uint32_t)watch->alive,
-	};
-	if (processors <= 0)
-		return processors;
-	counts = calloc((size_t)processors, sizeof(*counts));
-	if (!counts)
-		return -ENOMEM;
-	for (__u32 i = 0; i < WATCH_FUNCTION_COUNT && !r; i++) {
-		struct watch_count *sum = &stats->functions[i];
-
-		if (!watch->wanted[i])
-			continue;
-		if (bpf_map_lookup_elem(map, &i, counts)) {
-			r = -errno;
-			break;
-		}
-		for (int p = 0; p < processors; p++) {
-			sum->calls += counts[p].calls;
-			sum->returned += counts[p].returned;
-			sum->ns += counts[p].ns;
-			sum->nested += counts[p].nested;
-			sum->scoped += counts[p].scoped;
-		}
-	}
-	free(counts);
-	return r;
-}
-
-int watch_callers(struct watch *watch, int (*each)(const struct watch_caller *caller, void *data),
-		  void *data)
-{
-	int map = bpf_map__fd(watch->skeleton->maps.callers), r = 0;
-	struct caller_key key, *previous = NULL;
-	__u64 count;
-
-	if (!watch->options.callers)
-		return -EINVAL;
-	while (!r && !bpf_map_get_next_key(map, previous, &key)) {
-		struct watch_caller caller = {
-			.process = (pid_t)key.process,
-			.function = key.function,
-			.return_address = key.return_address,
-		};
-
-		previous = &key;
-		if (bpf_map_lookup_elem(map, &key, &count) || key.function >= WATCH_FUNCTION_COUNT)
-			continue;
-		caller.calls = count;
-		process_whose(watch, caller.process, caller.function, caller.return_address,
-			      UINT64_MAX, &caller.by, &caller.shim);
-		r = each(&caller, data);
-	}
-	return r;
-}
-
-size_t watch_libraries(const struct watch *watch, const struct watch_library **ret_libraries)
-{
-	struct watch *kept = (struct watch *)watch;
-	struct watch_library *libraries =
-		reallocarray(kept->public_libraries, watch->libraries + 1, sizeof(*libraries));
-
-	*ret_libraries = NULL;
-	if (!libraries)
-		return 0;
-	for (size_t i = 0; i < watch->libraries; i++)
-		libraries[i] = watch->library[i].public;
-	kept->public_libraries = libraries;
-	*ret_libraries = libraries;
-	return watch->libraries;
-}
-
-enum watch_site watch_site_of(const struct watch *watch, uint32_t function)
-{
-	for (size_t i = 0; i < watch->libraries; i++) {
-		for (size_t n = 0; n < watch->library[i].probes; n++) {
-			if (watch->library[i].probe[n].function == function)
-				return watch->library[i].probe[n].site;
-		}
-	}
-	return WATCH_SITE_NONE;
 }
 
 int watch_detach(struct watch *watch)

@@ -191,10 +191,12 @@ struct watch_error {
 };
 
 struct watch_options {
-	/* Processes to watch, with all children that they have and will have. */
+	/* Processes to watch, with all children that they have and will have. One that has ended is told to `say` and left out. */
 	const pid_t *processes;
 	size_t process_count;
-	bool all; /* every process that maps a driver library; `processes` are then watched too */
+	/* Every process that maps a driver library: those that have it already are watched when watch_open() returns, others from their first
+	 * call on. `processes` are then watched too. */
+	bool all;
 	/* Driver libraries, as paths of the loader's own file system. NULL: found in the mappings of
 	 * the roots (for `all`: of every process), as they come; and the one that the loader's own
 	 * search finds. */
@@ -229,7 +231,7 @@ struct watch;
 /*
  * Loads the programs and puts the probes into every library known so far. No process stops for it.
  * Fails with -EPERM or -EACCES and error->missing where a capability is missing, -ENOENT where no
- * library was given or found and `all` is false and no process was given either.
+ * library was given or found and `all` is false and no process was given either, -ESRCH where all processes given have ended.
  */
 int watch_open(struct watch **ret_watch, const struct watch_options *options,
 	       struct watch_error *error);

@@ -225,6 +225,12 @@ int attach_tracepoints(struct watch *watch, struct watch_error *error)
 	return r ? privilege_explain(error, r, "following the scheduler", false) : 0;
 }
 
+/* What the programs are told: the function, and by which file it was probed. */
+static uint64_t cookie_of(const struct watch *watch, const struct probe *probe)
+{
+	return (uint64_t)watch->attachments << 32 | probe->function;
+}
+
 static int attach_common(struct watch *watch, int file, const struct probe *probes, size_t count)
 {
 	uint64_t *offsets = calloc(count, sizeof(*offsets));
@@ -237,7 +243,7 @@ static int attach_common(struct watch *watch, int file, const struct probe *prob
 	if (offsets && cookies && grown) {
 		for (size_t i = 0; i < count; i++) {
 			offsets[i] = probes[i].offset;
-			cookies[i] = probes[i].function;
+			cookies[i] = cookie_of(watch, &probes[i]);
 		}
 		back = create_link(watch->skeleton->progs.left, file, offsets, NULL, cookies, count,
 				   MULTI_RETURN);
@@ -258,7 +264,7 @@ static int attach_common(struct watch *watch, int file, const struct probe *prob
 
 static int attach_one(struct watch *watch, const char *path, const struct probe *probe, bool back)
 {
-	LIBBPF_OPTS(bpf_uprobe_opts, opts, .bpf_cookie = probe->function, .retprobe = back);
+	LIBBPF_OPTS(bpf_uprobe_opts, opts, .bpf_cookie = cookie_of(watch, probe), .retprobe = back);
 	struct bpf_link *link = bpf_program__attach_uprobe_opts(
 		back ? watch->skeleton->progs.left : watch->skeleton->progs.entered, -1, path,
 		probe->offset, &opts);
@@ -294,8 +300,11 @@ static int attach_single(struct watch *watch, int file, const struct probe *prob
 int attach_probes(struct watch *watch, int file, const struct probe *probes, size_t count,
 		  struct watch_error *error)
 {
-	int r = watch->single ? attach_single(watch, file, probes, count)
-			      : attach_common(watch, file, probes, count);
+	int r;
+
+	watch->attachments++;
+	r = watch->single ? attach_single(watch, file, probes, count)
+			  : attach_common(watch, file, probes, count);
 
 	return r ? privilege_explain(error, r, "probing the driver library", watch->single) : 0;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * What the parts of the watch share: watch.c (life, records, counters), watch_attach.c (programs and
- * probes), watch_library.c (driver libraries), watch_shim.c (the shim and its probes), watch_process.c
- * (processes, whose call it was).
+ * What the parts of the watch share: watch.c (life, records), watch_counts.c (counters), watch_attach.c (programs and probes),
+ * watch_library.c (driver libraries), watch_shim.c (the shim and its probes), watch_roots.c (who is watched from the beginning),
+ * watch_process.c (processes, whose call it was).
  */
 #ifndef SLIPSTREAM_WATCH_INTERNAL_H
 #define SLIPSTREAM_WATCH_INTERNAL_H
@@ -83,6 +83,7 @@ struct watch {
 	bool single; /* no common probes */
 	bool detached;
 	bool fixed; /* the user gave the libraries: no others */
+	bool children_said, libraries_said, refused_said; /* told once */
 
 	struct watch_bpf *skeleton;
 	struct ring_buffer *ring;
@@ -102,6 +103,7 @@ struct watch {
 	struct image shim_image;
 	bool shim_read;
 	unsigned int probe_slots; /* of USDT probes, used */
+	uint32_t attachments;     /* files probed so far */
 
 	struct process **process; /* in the order of first sight; pointers, since they are lent */
 	struct process *bucket[PROCESS_BUCKETS]; /* by id, the latest first */
@@ -110,7 +112,7 @@ struct watch {
 	struct mappings *mappings; /* NULL: refused */
 	struct pending *pending;
 	size_t pendings;
-	uint64_t lost_mappings, seen_process_losses, pruned_ns, scanned_ns;
+	uint64_t lost_mappings, seen_process_losses, pruned_ns, scanned_ns, found_ns;
 	struct answer answer[ANSWERS];
 	struct identity own; /* of the mapping that was asked for, by the kernel's messages */
 	uint64_t own_address;
@@ -147,6 +149,8 @@ int library_add_path(struct watch *watch, const char *path, struct watch_error *
 void library_consider(struct watch *watch, pid_t process, const struct place *place);
 /* Would it look at that mapping? By its name only. */
 bool library_is_named(const struct watch *watch, const struct place *place);
+/* Is it one of a driver library, as far as is known by now? */
+bool library_is_driver(const struct watch *watch, const struct place *place);
 /* Where the loader's own search finds the driver; NULL: nowhere. To be freed. */
 char *library_find(void);
 bool identity_matches(const struct file_identity *file, dev_t device, ino_t inode);
@@ -163,14 +167,21 @@ void shim_add(struct watch *watch, int file);
 /* By its path, for processes that map it later. */
 void shim_add_path(struct watch *watch, const char *path);
 
+/* watch_counts.c */
+uint64_t counts_lost(const struct watch *watch, __u32 which);
+
+/* watch_roots.c */
+/* Those that the options name. One that has ended is told and left out, unless nobody is left to watch: -ESRCH. */
+int roots_add(struct watch *watch, const struct watch_options *options, struct watch_error *error);
+/* Whoever has a driver library mapped and is not watched yet. */
+void roots_find(struct watch *watch);
+
 /* watch_process.c */
 struct process *process_find(const struct watch *watch, pid_t id);
 struct process *process_new(struct watch *watch, pid_t id, pid_t parent, uint64_t since_ns,
 			    const char *name);
 /* Libraries that it has mapped by now. -errno: its mappings cannot be read. */
 int process_look(struct watch *watch, pid_t id);
-/* Watches all children of a process that is watched, and theirs. */
-void process_add_children(struct watch *watch, pid_t id);
 void process_end(struct watch *watch, struct process *process, uint64_t ns);
 void process_take(struct watch *watch, const struct process_record *record);
 /* After records of processes were lost: the kernel's table has them all. */

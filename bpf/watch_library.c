@@ -24,6 +24,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "alive.h"
+#include "privilege.h"
 #include "probe_site.h"
 #include "watch_internal.h"
 
@@ -266,7 +268,7 @@ int library_add_path(struct watch *watch, const char *path, struct watch_error *
  * The very file of a mapping. By the mapping itself where that is allowed (CAP_SYS_ADMIN or
  * CAP_CHECKPOINT_RESTORE); else by name inside the process's root, links kept inside it.
  */
-static int open_mapped(pid_t process, const struct place *place)
+static int open_mapped_of(pid_t process, const struct place *place)
 {
 	struct open_how how = {
 		.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY,
@@ -289,6 +291,14 @@ static int open_mapped(pid_t process, const struct place *place)
 		file = -errno;
 	close(root);
 	return file;
+}
+
+static int open_mapped(pid_t process, const struct place *place)
+{
+	int file = open_mapped_of(process, place);
+	pid_t speaker = file == -ENOENT ? alive_thread(process) : 0;
+
+	return speaker && speaker != process ? open_mapped_of(speaker, place) : file;
 }
 
 static const char *file_name(const char *path)
@@ -315,12 +325,25 @@ bool library_is_named(const struct watch *watch, const struct place *place)
 				(!watch->fixed && is_named(place, "libcuda.so", false)));
 }
 
-static bool is_known(const struct watch *watch, const struct place *place)
+static bool is_probed(const struct watch *watch, const struct place *place)
 {
 	for (size_t i = 0; i < watch->libraries; i++) {
 		if (identity_matches(&watch->library[i].identity, place->device, place->inode))
 			return true;
 	}
+	return false;
+}
+
+bool library_is_driver(const struct watch *watch, const struct place *place)
+{
+	return place->inode &&
+	       (is_probed(watch, place) || (!watch->fixed && is_named(place, "libcuda.so", false)));
+}
+
+static bool is_known(const struct watch *watch, const struct place *place)
+{
+	if (is_probed(watch, place))
+		return true;
 	for (size_t i = 0; i < watch->rejecteds; i++) {
 		if (identity_matches(&watch->rejected[i], place->device, place->inode))
 			return true;
@@ -343,6 +366,44 @@ static void consider_shim(struct watch *watch, pid_t process, const struct place
 	identity_add(&watch->shims, place->device, place->inode);
 }
 
+/* Of a process that lives. With `all` one word stands for everybody. */
+static void say_refused(struct watch *watch, pid_t process, int number)
+{
+	bool is_right =
+		(number == EACCES || number == EPERM) && !privilege_has(PRIVILEGE_SYS_PTRACE);
+
+	if (kill(process, 0) && errno != EPERM)
+		return;
+	if (watch->options.all && watch->refused_said)
+		return;
+	watch->refused_said = true;
+	watch_say(watch, "process %d%s: its driver library cannot be opened: %s%s", process,
+		  watch->options.all ? ", and maybe others" : "", strerror(number),
+		  is_right ? " (CAP_SYS_PTRACE is missing)" : "");
+}
+
+/* What is found is probed, or it is said why not: its calls will be missing. */
+static void add_found(struct watch *watch, pid_t process, int file, const char *path)
+{
+	struct watch_error error = {0};
+	int r = library_add(watch, file, path, &error);
+
+	if (!r) {
+		watch_say(watch, "found %s", watch->library[watch->libraries - 1].public.path);
+	} else if (r == -ENOSPC) {
+		if (!watch->libraries_said)
+			watch_say(watch,
+				  "process %d: more than %d driver libraries: this one and later "
+				  "ones "
+				  "are not watched",
+				  process, LIBRARY_LIMIT);
+		watch->libraries_said = true;
+	} else if (r < 0 && r != -EINVAL && r != -ENOENT) {
+		watch_say(watch, "process %d: its driver library is not watched: %s", process,
+			  error.text[0] ? error.text : strerror(-r));
+	}
+}
+
 void library_consider(struct watch *watch, pid_t process, const struct place *place)
 {
 	struct file_identity identity;
@@ -360,9 +421,7 @@ void library_consider(struct watch *watch, pid_t process, const struct place *pl
 		return;
 	file = open_mapped(process, place);
 	if (file < 0) {
-		if (!kill(process, 0) || errno == EPERM) /* else it has ended */
-			watch_say(watch, "process %d: its driver library cannot be opened: %s",
-				  process, strerror(-file));
+		say_refused(watch, process, -file);
 		return;
 	}
 	/* What lies at that name now must be what the process has mapped. */
@@ -382,8 +441,7 @@ void library_consider(struct watch *watch, pid_t process, const struct place *pl
 		close(file);
 		return;
 	}
-	if (!library_add(watch, file, path, NULL))
-		watch_say(watch, "found %s", watch->library[watch->libraries - 1].public.path);
+	add_found(watch, process, file, path);
 	free(path);
 }
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* Processes seen, and whose call a return address tells. */
-#include <dirent.h>
 #include <errno.h>
-#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,9 +9,11 @@
 
 #include <bpf/bpf.h>
 
+#include "alive.h"
 #include "watch_internal.h"
 
 #define SCAN_NS UINT64_C(50000000)
+#define FIND_NS UINT64_C(500000000) /* every process of the machine */
 
 struct process *process_find(const struct watch *watch, pid_t id)
 {
@@ -29,6 +29,7 @@ static void name_program(const struct watch *watch, struct process *process, uin
 			 const char *name)
 {
 	const struct process *parent = process_find(watch, process->public.parent);
+	pid_t id = process->public.id, speaker;
 	char link[64], path[4096];
 	const char *program = name;
 	ssize_t length;
@@ -38,8 +39,13 @@ static void name_program(const struct watch *watch, struct process *process, uin
 		program = places_program(watch->places, process->public.id, when_ns);
 	else if (!process->public.program && parent && parent->public.program)
 		program = parent->public.program;
-	snprintf(link, sizeof(link), "/proc/%d/exe", process->public.id);
+	snprintf(link, sizeof(link), "/proc/%d/exe", id);
 	length = readlink(link, path, sizeof(path) - 1);
+	speaker = length < 0 ? alive_thread(id) : 0;
+	if (speaker && speaker != id) {
+		snprintf(link, sizeof(link), "/proc/%d/exe", speaker);
+		length = readlink(link, path, sizeof(path) - 1);
+	}
 	if (length > 0) {
 		path[length] = 0;
 		program = path;
@@ -108,6 +114,10 @@ void process_scan_all(struct watch *watch)
 	if (now - watch->scanned_ns < SCAN_NS)
 		return;
 	watch->scanned_ns = now;
+	if (watch->options.all && now - watch->found_ns > FIND_NS) {
+		roots_find(watch);
+		watch->found_ns = watch_now_ns();
+	}
 	for (size_t i = 0; i < watch->processes; i++) {
 		if (!watch->process[i]->public.ended_ns)
 			(void)places_scan(watch->places, watch->process[i]->public.id, process_note,
@@ -214,44 +224,6 @@ void process_resync(struct watch *watch)
 		if (watched.ended_ns)
 			process_end(watch, process, watched.ended_ns);
 	}
-}
-
-static void add_child(struct watch *watch, pid_t id, pid_t parent)
-{
-	struct watched watched = {.since_ns = watch_now_ns()};
-	__u32 key = (__u32)id;
-
-	/* One that was forked since its parent is watched is there already. */
-	if (!bpf_map_update_elem(bpf_map__fd(watch->skeleton->maps.watched), &key, &watched,
-				 BPF_NOEXIST) &&
-	    process_new(watch, id, parent, watched.since_ns, NULL))
-		(void)process_look(watch, id);
-	process_add_children(watch, id);
-}
-
-void process_add_children(struct watch *watch, pid_t id)
-{
-	char path[64 + NAME_MAX];
-	struct dirent *entry;
-	DIR *threads;
-
-	snprintf(path, sizeof(path), "/proc/%d/task", id);
-	threads = opendir(path);
-	while (threads && (entry = readdir(threads))) {
-		FILE *file;
-		int child;
-
-		if (entry->d_name[0] == '.')
-			continue;
-		snprintf(path, sizeof(path), "/proc/%d/task/%s/children", id, entry->d_name);
-		file = fopen(path, "re");
-		while (file && fscanf(file, "%d", &child) == 1)
-			add_child(watch, child, id);
-		if (file)
-			fclose(file);
-	}
-	if (threads)
-		closedir(threads);
 }
 
 /* What has ended makes room in the kernel's table, and what nobody watches is forgotten. */

@@ -61,6 +61,12 @@ static bool read_probe(struct pt_regs *registers, __u64 *values)
 	return true;
 }
 
+/* Each probe of each file has a cookie of its own. */
+static bool probed_again(struct hit *last, struct pt_regs *registers)
+{
+	return is_again(last, registers->ip, registers->sp, bpf_get_attach_cookie(registers));
+}
+
 /* id, function, class, id of the scope around it */
 SEC("uprobe")
 int scope_entered(struct pt_regs *registers)
@@ -68,8 +74,10 @@ int scope_entered(struct pt_regs *registers)
 	struct thread *thread = find_thread(bpf_get_current_task_btf(), RECORD_FUNCTIONS);
 	__u64 values[PROBE_ARGUMENTS] = {};
 
-	if (!thread || !read_probe(registers, values))
+	if (!thread || probed_again(&thread->scope_entry, registers) ||
+	    !read_probe(registers, values))
 		return 0;
+	thread->scope_exit.address = 0;
 	if (!values[3])
 		thread->scopes = 0; /* the outermost: whatever was left is over */
 	if (thread->scopes < SCOPES) {
@@ -91,8 +99,10 @@ int scope_left(struct pt_regs *registers)
 	struct thread *thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, 0);
 	__u64 values[PROBE_ARGUMENTS] = {};
 
-	if (!thread || !read_probe(registers, values))
+	if (!thread || probed_again(&thread->scope_exit, registers) ||
+	    !read_probe(registers, values))
 		return 0;
+	thread->scope_entry.address = 0;
 	if (thread->scopes)
 		thread->scopes--;
 	if (!values[3])
@@ -110,7 +120,7 @@ int rewritten(struct pt_regs *registers)
 	struct claim_record record = {.kind = RECORD_CLAIM};
 	__u32 last;
 
-	if (!thread || !read_probe(registers, values))
+	if (!thread || probed_again(&thread->claim, registers) || !read_probe(registers, values))
 		return 0;
 	settle(thread, bpf_get_current_task_btf(), bpf_ktime_get_ns());
 	record.process = thread->process;

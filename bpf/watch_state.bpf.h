@@ -58,6 +58,15 @@ struct scope {
 
 enum { SCOPES = 4 }; /* inside each other, kept; of deeper ones only the number is */
 
+/*
+ * Layered file systems that share a layer (containers of one image) give one file several names: each is probed, and each probe hits at the
+ * same instruction. The first of them is taken.
+ */
+struct hit {
+	__u64 address, stack_pointer; /* address: of the instruction, or function that returns */
+	__u32 link, reserved;         /* the probe's */
+};
+
 struct thread {
 	__u32 process, thread; /* in the loader's namespace */
 	__u32 depth, deep;     /* open calls kept; and above those */
@@ -69,6 +78,8 @@ struct thread {
 		mark_sum_ns; /* the task's clock, last looked at inside a call */
 	__u64 off_cpu[RECORD_HOWS];
 	__u32 switches, preemptions, yields, reserved;
+	struct hit entry, exit, scope_entry, scope_exit,
+		claim;             /* the last of each kind that was taken */
 	struct open_call open[8];  /* RECORD_DEPTH used; a power of two for the verifier */
 	struct call_record record; /* being put together; too large for the stack */
 };
@@ -127,6 +138,17 @@ static __always_inline struct open_call *open_at(struct thread *thread, __u32 in
 {
 	asm volatile("%0 &= 7" : "+r"(index));
 	return &thread->open[index];
+}
+
+/* A hit that was taken already, by another link; else it is the last one from here on. */
+static bool is_again(struct hit *last, __u64 address, __u64 stack_pointer, __u32 link)
+{
+	if (last->address == address && last->stack_pointer == stack_pointer && last->link != link)
+		return true;
+	last->address = address;
+	last->stack_pointer = stack_pointer;
+	last->link = link;
+	return false;
 }
 
 static void count_loss(__u32 which)

@@ -189,6 +189,35 @@ static void *exits(void *data)
 	return data;
 }
 
+static char **program_of_thread;
+
+static void *executes_here(void *data)
+{
+	usleep(50000);
+	repeat(6);
+	execv(program_of_thread[0], program_of_thread);
+	return data;
+}
+
+static void *forever(void *data)
+{
+	cuStreamSynchronize((void *)WAIT_FOREVER);
+	return data;
+}
+
+/* The same by a thread, while the others are inside calls: they end there. */
+static int executes_by_thread(int argc, char **argv)
+{
+	pthread_t executing, waiting;
+
+	program_of_thread = argv + 2;
+	if (pthread_create(&waiting, NULL, forever, NULL) ||
+	    pthread_create(&executing, NULL, executes_here, NULL))
+		return 3;
+	cuStreamSynchronize((void *)WAIT_FOREVER);
+	return 3;
+}
+
 /* A thread is inside a call when its process ends. */
 static int dies(int argc, char **argv)
 {
@@ -247,6 +276,32 @@ static int waiting(int argc, char **argv)
 	return 0;
 }
 
+static void *waits_alone(void *data)
+{
+	char byte;
+
+	/* Until the first thread has ended. */
+	usleep(100000);
+	printf("ready\n");
+	fflush(stdout);
+	if (read(0, &byte, 1) < 0)
+		exit(3);
+	repeat(*(int *)data);
+	exit(0);
+}
+
+/* The first thread ends, another goes on and calls. */
+static int leaderless(int argc, char **argv)
+{
+	static int count;
+	pthread_t thread;
+
+	count = atoi(argv[2]);
+	if (pthread_create(&thread, NULL, waits_alone, &count))
+		return 3;
+	pthread_exit(NULL);
+}
+
 __attribute__((noinline)) static void inner(void)
 {
 	cuStreamSynchronize((void *)WAIT_NOT);
@@ -272,11 +327,22 @@ int main(int argc, char **argv)
 		const char *name;
 		int (*run)(int argc, char **argv);
 	} ways[] = {
-		{"arguments", arguments}, {"calls", calls},     {"deep", deep},
-		{"dies", dies},           {"endless", endless}, {"executes", executes},
-		{"forks", forks},         {"jumps", jumps},     {"million", million},
-		{"preempted", preempted}, {"stack", stack},     {"threads", threads},
-		{"waiting", waiting},     {"waits", waits},
+		{"arguments", arguments},
+		{"calls", calls},
+		{"deep", deep},
+		{"dies", dies},
+		{"endless", endless},
+		{"executes", executes},
+		{"executes-by-thread", executes_by_thread},
+		{"leaderless", leaderless},
+		{"forks", forks},
+		{"jumps", jumps},
+		{"million", million},
+		{"preempted", preempted},
+		{"stack", stack},
+		{"threads", threads},
+		{"waiting", waiting},
+		{"waits", waits},
 	};
 
 	for (size_t i = 0; argc > 1 && i < sizeof(ways) / sizeof(ways[0]); i++) {

@@ -114,6 +114,18 @@ class Attach(Case):
         self.assertIsNone(process.poll())
         self.nothing_left()
 
+    def test_one_that_has_ended_does_not_keep_the_others_from_being_watched(self):
+        dead = subprocess.Popen(["true"])
+        os.waitid(os.P_PID, dead.pid, os.WEXITED | os.WNOWAIT)
+        process = self.busy("20", "forever")
+        result = self.tool("attach", "--for", "1", "--json", self.path("report.json"), str(dead.pid), str(process.pid))
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn(f"there is no process {dead.pid}", result.stderr)
+        self.assertEqual([item["pid"] for item in self.report()["processes"]], [process.pid])
+        self.one_line(self.tool("attach", str(dead.pid)), 2, f"there is no process {dead.pid}")
+        self.assertIn("none of these processes is there", self.tool("attach", str(dead.pid), str(dead.pid)).stderr)
+        dead.wait()
+
     def test_ctrl_c_ends_it_with_a_report(self):
         process = self.busy("20", "forever")
         tracer = subprocess.Popen([TOOL, "attach", str(process.pid)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,

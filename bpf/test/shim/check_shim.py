@@ -7,6 +7,7 @@
 import collections
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -94,6 +95,34 @@ def without_claims_wanted_nothing_of_the_shim_is_probed():
     assert seen["functions"]["cuCtxSynchronize"]["calls"] == EXPECTED and seen["functions"]["cuCtxSynchronize"]["scoped"] == 0
 
 
+def shim_in_a_layer_that_two_file_systems_share_is_heard_once():
+    """Two containers of one image: one file, three names, and probes by each of them."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.mkdir(os.path.join(folder, "lower"))
+        for library in os.listdir(os.path.dirname(SHIM)):  # what it needs travels beside it
+            if library == "libslipstream.so" or library.startswith("liburcu"):
+                shutil.copy(os.path.join(os.path.dirname(SHIM), library), os.path.join(folder, "lower"))
+        script = "set -e; "
+        for name in ("a", "b"):
+            for part in ("upper", "work", "merged"):
+                os.makedirs(os.path.join(folder, name, part))
+            script += f"mount -t overlay overlay -o lowerdir=lower,upperdir={name}/upper,workdir={name}/work {name}/merged; "
+        script += f"LD_PRELOAD=$PWD/a/merged/libslipstream.so '{PROGRAM}'; LD_PRELOAD=$PWD/b/merged/libslipstream.so '{PROGRAM}'"
+        output = os.path.join(folder, "seen.json")
+        shim = os.path.join(folder, "lower", "libslipstream.so")
+        done = subprocess.run([TOOL, "--output", output, "--callers", "--claims", "--shim-path", shim, "--", "unshare", "--mount", "sh", "-c", script], cwd=folder,
+                              env=environment(SLIPSTREAM_MODE="fix"), capture_output=True, text=True, timeout=60, check=False)
+        with open(output, encoding="utf-8") as file:
+            seen = json.load(file)
+        if seen["status"]:
+            print(f"not here: overlays in a namespace of one's own: {done.stderr.strip()}")
+            return
+    count = seen["functions"]["cuCtxSynchronize"]
+    assert count["calls"] == count["scoped"] == count["returned"] == 2 * EXPECTED, count
+    claims = collections.Counter((claim["process"], claim["thread"], claim["scope"], claim["function"]) for claim in seen["claims"])
+    assert claims and set(claims.values()) == {1}, claims.most_common(3)
+
+
 def process_without_the_shim_is_seen_as_such():
     seen, counts = run("observe", preload=None)
     assert not counts and by_of(seen)["cuCtxSynchronize"] == {"program": EXPECTED}, seen["callers"]
@@ -102,7 +131,8 @@ def process_without_the_shim_is_seen_as_such():
 
 def main():
     for test in (every_call_that_the_shim_counts_is_seen_behind_its_wrapper_and_in_its_scope, what_the_shim_claims_is_what_the_driver_did_not_get,
-                 single_probes_hear_the_same, without_claims_wanted_nothing_of_the_shim_is_probed, process_without_the_shim_is_seen_as_such):
+                 single_probes_hear_the_same, without_claims_wanted_nothing_of_the_shim_is_probed,
+                 shim_in_a_layer_that_two_file_systems_share_is_heard_once, process_without_the_shim_is_seen_as_such):
         test()
         print(test.__name__, flush=True)
     return 0

@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: MIT
+"""Rights, and what other processes may do to the watcher. Of check_watch.py."""
+import ctypes
+import os
+import re
+import shutil
+import struct
+import subprocess
+import tempfile
+import time
+
+from watching import calls, DRIVER, environment, FOLDER, FORMS, LATE, PLAIN, PROGRAM, PTSZ, SKIP, started, TOOL, Watch, watch
+
+
+def as_nobody(folder, *capabilities):
+    """What runs a command as another user with these capabilities only."""
+    names = ",".join("+" + name for name in capabilities)
+    keep = ["--inh-caps", "-all," + names, "--ambient-caps", "-all," + names] if names else ["--inh-caps", "-all"]
+    for name in ("watch-tool", "watch-program", "watch-late", "libcuda.so.1"):
+        shutil.copy(os.path.join(FOLDER, name), folder)
+    os.chmod(folder, 0o755)
+    return ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", *keep, "env", f"LD_LIBRARY_PATH={folder}"]
+
+
+def two_capabilities_are_enough():
+    if os.geteuid():
+        print("not here: not root, so no rights to take away")
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        nobody = as_nobody(folder, "bpf", "perfmon")
+        seen = watch("--callers", program=[f"{folder}/watch-program", "forks"], tool=f"{folder}/watch-tool", wrap=nobody)
+        assert calls(seen) == {PLAIN: 63} and seen["sums"][PLAIN]["program"] == 63, (seen["functions"], seen["said"])
+        done = subprocess.run([*nobody, f"{folder}/watch-tool", "--single", "--missing"], capture_output=True, text=True, check=True)
+        assert done.stdout == "CAP_SYS_ADMIN for single probes, where the kernel has no common ones\n", done
+
+
+def refuse_messages():
+    """In a child: perf_event_open answers EPERM from now on."""
+    call = ctypes.CDLL(None, use_errno=True)
+    steps = struct.pack("HBBI" * 4, 0x20, 0, 0, 0, 0x15, 0, 1, 298, 0x06, 0, 0, 0x00050001, 0x06, 0, 0, 0x7fff0000)
+    memory = ctypes.create_string_buffer(steps)
+    program = struct.pack("HxxxxxxQ", 4, ctypes.addressof(memory))
+    if call.prctl(38, 1, 0, 0, 0) or call.prctl(22, 2, ctypes.create_string_buffer(program), 0, 0):
+        os._exit(99)
+
+
+def without_messages_mappings_are_read():
+    with tempfile.TemporaryDirectory() as folder:
+        copy = os.path.join(folder, "libcuda.so.1")
+        shutil.copy(DRIVER, copy)
+        with started(LATE, copy, "wait", "31", env=dict(environment(), LD_LIBRARY_PATH="")) as child:
+            run = Watch("--pid", str(child.pid), env=dict(environment(), LD_LIBRARY_PATH=""), before=refuse_messages).ready()
+            child.stdin.close()
+        seen = run.report()
+    assert any("new mappings are not told here" in line for line in seen["said"]), seen["said"]
+    assert calls(seen) == {PTSZ: 31} and seen["sums"][PTSZ]["program"] == 31, seen
+    seen = watch("--records", program=[PROGRAM, "forks"], before=refuse_messages)
+    assert calls(seen) == {PLAIN: 63} and seen["sums"][PLAIN]["records"] == 63, seen["sums"]
+    with started(PROGRAM, "waiting", "8") as child:
+        run = Watch("--pid", str(child.pid), before=refuse_messages).ready()
+        child.stdin.close()
+    assert run.report()["sums"][PLAIN]["program"] == 8
+
+
+def missing_capability_is_named():
+    if os.geteuid():
+        print("not here: not root, so no rights to take away")
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        for capabilities, missing, what in (((), "CAP_BPF", "to load BPF programs"),
+                                            (("perfmon",), "CAP_BPF", "to load BPF programs"),
+                                            (("bpf",), "CAP_PERFMON", "to probe functions and follow the scheduler")):
+            nobody = as_nobody(folder, *capabilities)
+            done = subprocess.run([*nobody, f"{folder}/watch-tool", f"{folder}/watch-program", "calls", "1"], capture_output=True,
+                                  text=True, check=False)
+            assert done.returncode == SKIP and f"{missing} is missing, {what} [{missing}]" in done.stderr, done
+
+
+def process_of_another_user_is_watched_as_far_as_that_goes():
+    if os.geteuid():
+        print("not here: not root, so no rights to take away")
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        nobody = as_nobody(folder, "bpf", "perfmon")
+        with started(f"{folder}/watch-program", "waiting", "12", env=dict(environment(), LD_LIBRARY_PATH=folder)) as child:
+            run = Watch("--pid", str(child.pid), tool=f"{folder}/watch-tool", wrap=nobody).ready()
+            child.stdin.close()
+        seen = run.report()
+    # The library is known because the watcher would load the same file.
+    assert calls(seen) == {PLAIN: 12}, (seen["functions"], seen["said"])
+    # Newer kernels let CAP_PERFMON read mappings.
+    refused = any("CAP_SYS_PTRACE is missing" in line for line in seen["said"])
+    assert seen["sums"][PLAIN]["unknown" if refused else "program"] == 12, (seen["sums"], seen["said"])
+
+
+def names_of_others_are_text_only():
+    """Blanks, newlines and escapes in a path; a file that is gone; another file at its name."""
+    with tempfile.TemporaryDirectory() as folder:
+        hostile = os.path.join(folder, "a b\n7f00-7fff r-xp 00000000 08:01 1 \x1b[31m%s%n")
+        os.mkdir(hostile)
+        copy = os.path.join(hostile, "libcuda.so.1")
+        env = dict(environment(), LD_LIBRARY_PATH="")
+        for change in (None, "delete", "replace"):
+            shutil.copy(DRIVER, copy)
+            with started(LATE, copy, "wait", "21", env=env) as child:
+                if change:
+                    os.unlink(copy)
+                if change == "replace":
+                    shutil.copy(FORMS, copy)
+                run = Watch("--pid", str(child.pid), env=env).ready()
+                child.stdin.close()
+            seen = run.report()
+            assert calls(seen) == {PTSZ: 21}, (change, seen["functions"], seen["said"])
+            assert not re.search("[\x00-\x1f]", "".join(seen["said"]) + seen["libraries"][0]["path"]), seen["said"]
+            os.unlink(copy) if os.path.exists(copy) else None
+
+
+def file_at_the_name_of_a_mapped_one_is_not_taken_for_it():
+    """Without the right to open mappings, only the name is left: then another file there is refused."""
+    if os.geteuid():
+        print("not here: not root, so no rights to take away")
+        return
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as place:
+        nobody = as_nobody(folder, "bpf", "perfmon")
+        os.chmod(place, 0o777)
+        copy = os.path.join(place, "libcuda.so.1")
+        shutil.copy(DRIVER, copy)
+        command = [*nobody[:-1], "LD_LIBRARY_PATH=", f"{folder}/watch-late", copy, "wait", "5"]
+        # In a namespace of its own, so that another file can be put over the name while the mapping keeps it.
+        with started("unshare", "--mount", *command) as child:
+            covered = subprocess.run(["nsenter", "--mount", "--target", str(child.pid), "mount", "--bind", FORMS, copy], check=False)
+            if covered.returncode:
+                os.unlink(copy)
+                shutil.copy(FORMS, copy)
+            run = Watch("--pid", str(child.pid), tool=f"{folder}/watch-tool", wrap=[*nobody[:-1], "LD_LIBRARY_PATH="]).ready()
+            child.stdin.close()
+        seen = run.report()
+    assert calls(seen) == {} and not seen["libraries"], seen["libraries"]
+    told = "is another" if not covered.returncode else "cannot be opened"
+    assert any(told in line for line in seen["said"]), seen["said"]
+
+
+def pipes_and_folders_are_no_libraries():
+    with tempfile.TemporaryDirectory() as folder:
+        pipe = os.path.join(folder, "libcuda.so.1")
+        os.mkfifo(pipe)
+        for path in (pipe, folder, "/dev/zero", __file__, "/nonexistent/libcuda.so.1"):
+            done = subprocess.run([TOOL, "--library", path, "true"], capture_output=True, text=True, env=environment(), timeout=20, check=False)
+            assert done.returncode == 1 and done.stderr, (path, done)
+
+
+def without_messages_all_finds_new_processes():
+    with tempfile.TemporaryDirectory() as folder:
+        copy = os.path.join(folder, "libcuda.so.1")
+        shutil.copy(DRIVER, copy)
+        env = dict(environment(), LD_LIBRARY_PATH="")
+        run = Watch("--all", "--callers", "--seconds", "30", env=env, before=refuse_messages).ready()
+        with started(LATE, copy, "wait", "32", env=env) as child:
+            time.sleep(1.5)  # looked for twice a second
+            child.stdin.close()
+        seen = run.end()
+    mine = [(caller["calls"], caller["by"]) for caller in seen["callers"] if caller["process"] == child.pid]
+    assert mine == [(32, "program")], (seen["callers"], seen["said"])
+
+
+def library_that_may_not_be_opened_is_told_with_the_capability():
+    if os.geteuid():
+        print("not here: not root, so no rights to take away")
+        return
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as place:
+        nobody = as_nobody(folder, "bpf", "perfmon")
+        copy = os.path.join(place, "libcuda.so.1")
+        shutil.copy(DRIVER, copy)
+        for target in ("--pid", "--all"):
+            with started(LATE, copy, "wait", "5") as child, started(LATE, copy, "wait", "5") as other:
+                options = ["--pid", str(child.pid), "--pid", str(other.pid)] if target == "--pid" else ["--all", "--seconds", "1"]
+                run = Watch(*options, tool=f"{folder}/watch-tool", wrap=nobody).ready()
+                child.stdin.close()
+                other.stdin.close()
+            seen = run.report()
+            told = [line for line in seen["said"] if "CAP_SYS_PTRACE is missing" in line]
+            assert told and (target == "--pid" or len(told) == 1), seen["said"]
+
+
+TESTS = [
+    two_capabilities_are_enough,
+    without_messages_mappings_are_read,
+    without_messages_all_finds_new_processes,
+    missing_capability_is_named,
+    library_that_may_not_be_opened_is_told_with_the_capability,
+    process_of_another_user_is_watched_as_far_as_that_goes,
+    names_of_others_are_text_only,
+    file_at_the_name_of_a_mapped_one_is_not_taken_for_it,
+    pipes_and_folders_are_no_libraries,
+]
