@@ -67,6 +67,8 @@ def run(options, program, form):
                                SLIPSTREAM_MODE="observe" if form == "observe" else "fix", SLIPSTREAM_FIX=options.rewrites)
             if form in RELAX:
                 environment["SLIPSTREAM_RELAX"] = RELAX[form]
+            if options.stage_from:
+                environment["SLIPSTREAM_STAGE_FROM"] = options.stage_from
         command = [os.path.join(options.build, "tests/bench/twins"), name, form if form in BY_HAND else "naive", *words]
         done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment, check=False)
         if done.returncode == by_turns.NOTHING_HERE:
@@ -150,6 +152,7 @@ def main():
     parser.add_argument("--first", type=int, default=32, help="frames before those that count, two batches of churn: what is made once is made then")
     parser.add_argument("--kib", type=int, default=16 << 10, help="of a frame")
     parser.add_argument("--rewrites", default="pinned,frees,staging,streams")
+    parser.add_argument("--stage-from", metavar="SIZE", help="copies are staged from here on, instead of the default")
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--quick", action="store_true", help="few and small frames: tries the benchmark, not the shim")
     options = parser.parse_args()
