@@ -29,6 +29,7 @@
 #include "emit/usdt.h"
 #include "entry/operands.h"
 #include "legacy/legacy.h"
+#include "rewrite/known.h"
 #include "rewrite/rewrite.h"
 #include "rewrite/short.h"
 #include "stage/drain.h"

@@ -170,6 +170,8 @@ bool rewrite_pointer_attributes(struct call *call, CUresult *ret_result, unsigne
 	char nothing;
 	unsigned int i;
 
+	for (i = 0; attributes && i < count; i++)
+		see_attribute(attributes[i], address);
 	if (state == POOL_NOT_OURS)
 		return false;
 	/* For memory that is none of its own the driver succeeds, with values of nothing: ours here is none, and stays where it is. */

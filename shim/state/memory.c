@@ -9,6 +9,10 @@
  *
  * A range is taken out before the real free: once the driver has freed it, the address may be given
  * to another thread's allocation before the free returns here.
+ *
+ * Most copies are between places that were copied between before. What the table says of a pair is remembered by its
+ * thread, in one cache line, with the table's version: that changes, under the lock, with whatever is in the
+ * table. Whoever has learned of an allocation or a free from another thread sees its version, too.
  */
 #include <string.h>
 
@@ -27,11 +31,14 @@ enum range_flag {
 	RANGE_FOREIGN = 1 << 1,  /* mapped or imported */
 	RANGE_UNPLACED = 1 << 2, /* of a pool that was named, which may lie on the host */
 	RANGE_SHARED = 1 << 3,   /* reachable from outside the process */
+	RANGE_FLAGS = 0xffff,
 };
+/* Above the flags: ordinal + 1 of the device on which the driver has said that this is plain memory; 0: not asked. */
+#define RANGE_ASKED_SHIFT 16
 
 struct range {
 	uint64_t address, bytes;
-	uint32_t kind, flags; /* enum memory_kind, enum range_flag */
+	uint32_t kind, flags; /* enum memory_kind; enum range_flag, and who was asked */
 };
 
 struct chunk {
@@ -53,6 +60,36 @@ static uint64_t
 	host_ranges; /* that the device may write and the host read; written under the lock, read by anyone */
 static uint64_t shared_ranges; /* that other processes see; likewise */
 static uint32_t incomplete;    /* something could not be stored; for good */
+/* Written under the lock, read by anyone; never the same again. A line of its own: every copy reads it. */
+static struct {
+	uint64_t number;
+} __attribute__((aligned(64))) version = {1};
+
+#define MEMOS 16
+
+static __thread struct memo {
+	uint64_t addresses[2];
+	uint64_t version; /* all of this holds for; 0: empty */
+	uint8_t kinds[2]; /* enum memory_kind */
+	bool sync_memops;
+	/* state_sides() of these two and of so many bytes; `ordinal` -1: not asked. */
+	uint8_t sides;
+	int ordinal;
+	uint64_t host, host_bytes, device_bytes;
+} __attribute__((aligned(64))) memos[MEMOS] __attribute__((tls_model("initial-exec")));
+_Static_assert(sizeof(struct memo) == 64, "a cache line");
+
+static struct memo *memo_of(uint64_t one, uint64_t other)
+{
+	return &memos[((one ^ other) >> 6 ^ (one ^ other) >> 12 ^ (one ^ other) >> 17) % MEMOS];
+}
+
+/* Under the lock. */
+static void table_changes(void)
+{
+	/* Release: with what made it change, for who learns of that by other ways than the lock. */
+	__atomic_store_n(&version.number, version.number + 1, __ATOMIC_RELEASE);
+}
 
 static bool may_be_on_host(const struct range *range)
 {
@@ -130,6 +167,7 @@ static void take_out(struct range *range)
 	struct chunk *chunk = chunks[at];
 	uint32_t i = (uint32_t)(range - chunk->range);
 
+	table_changes();
 	if (may_be_on_host(range))
 		STATE_STORE(&host_ranges, host_ranges - 1);
 	if (range->flags & RANGE_SHARED)
@@ -183,6 +221,7 @@ static bool insert(const struct range *range)
 		if (range->address >= upper->range[0].address)
 			chunk = upper;
 	}
+	table_changes();
 	i = ranges_up_to(chunk, range->address);
 	memmove(&chunk->range[i + 1], &chunk->range[i], (chunk->count - i) * sizeof(*range));
 	chunk->range[i] = *range;
@@ -243,10 +282,17 @@ static void add(const struct range *range)
 
 bool memory_look_up(const uint64_t addresses[2], enum memory_kind ret_kinds[2])
 {
+	struct memo *memo = memo_of(addresses[0], addresses[1]);
 	const struct range *range;
 	bool sync_memops = false;
 	unsigned int i;
 
+	if (memo->version == STATE_LOAD(&version.number) && memo->addresses[0] == addresses[0] &&
+	    memo->addresses[1] == addresses[1]) {
+		ret_kinds[0] = memo->kinds[0];
+		ret_kinds[1] = memo->kinds[1];
+		return memo->sync_memops;
+	}
 	ret_kinds[0] = ret_kinds[1] = MEMORY_UNKNOWN;
 	if (!lock_take(&lock))
 		return false;
@@ -255,36 +301,85 @@ bool memory_look_up(const uint64_t addresses[2], enum memory_kind ret_kinds[2])
 		ret_kinds[i] = range ? (enum memory_kind)range->kind : MEMORY_NONE;
 		sync_memops |= range && range->flags & RANGE_SYNC_MEMOPS;
 	}
+	*memo = (struct memo){.addresses = {addresses[0], addresses[1]},
+			      .version = version.number,
+			      .kinds = {(uint8_t)ret_kinds[0], (uint8_t)ret_kinds[1]},
+			      .sync_memops = sync_memops,
+			      .ordinal = -1};
 	lock_give(&lock);
 	return sync_memops;
 }
 
-bool state_is_unknown_memory(uint64_t address, uint64_t bytes)
+static bool is_plain_device_memory(const struct range *range, uint64_t address, uint64_t bytes)
 {
-	struct range *range;
-	bool unknown;
-
-	if (STATE_LOAD(&incomplete) || !lock_take(&lock))
-		return false;
-	range = first_above(address);
-	unknown = !range || (range->address > address && range->address - address >= bytes);
-	lock_give(&lock);
-	return unknown;
+	return !(range->flags & (RANGE_FOREIGN | RANGE_SYNC_MEMOPS)) &&
+	       (range->kind == MEMORY_DEVICE || range->kind == MEMORY_POOL) &&
+	       range->bytes - (address - range->address) >= bytes;
 }
 
-bool state_is_plain_device_memory(uint64_t address, uint64_t bytes)
+/* Under the lock. */
+static uint32_t look_at_sides(uint64_t host, uint64_t host_bytes, uint64_t device,
+			      uint64_t device_bytes, int ordinal)
+{
+	const struct range *range = first_above(host);
+	uint32_t sides = 0;
+
+	if (!range || (range->address > host && range->address - host >= host_bytes))
+		sides |= SIDES_HOST_UNKNOWN;
+	range = find(device);
+	if (range && is_plain_device_memory(range, device, device_bytes)) {
+		sides |= SIDES_DEVICE_PLAIN;
+		if (range->flags >> RANGE_ASKED_SHIFT == (uint32_t)ordinal + 1)
+			sides |= SIDES_DEVICE_ASKED;
+	}
+	return sides;
+}
+
+uint32_t state_sides(uint64_t host, uint64_t host_bytes, uint64_t device, uint64_t device_bytes,
+		     int ordinal)
+{
+	/* That of the copy that asks, where state_before() has just looked: the same two addresses. */
+	struct memo *memo = memo_of(host, device);
+	uint32_t sides;
+	bool fits;
+
+	if (STATE_LOAD(&incomplete))
+		return 0;
+	fits = memo->version == STATE_LOAD(&version.number) &&
+	       (memo->addresses[0] ^ memo->addresses[1]) == (host ^ device) &&
+	       (memo->addresses[0] == host || memo->addresses[0] == device);
+	if (fits && memo->ordinal == ordinal && memo->host == host &&
+	    memo->host_bytes == host_bytes && memo->device_bytes == device_bytes)
+		return memo->sides;
+	if (!lock_take(&lock))
+		return 0;
+	sides = look_at_sides(host, host_bytes, device, device_bytes, ordinal);
+	if (fits && memo->version == version.number) {
+		memo->sides = (uint8_t)sides;
+		memo->ordinal = ordinal;
+		memo->host = host;
+		memo->host_bytes = host_bytes;
+		memo->device_bytes = device_bytes;
+	}
+	lock_give(&lock);
+	return sides;
+}
+
+void state_device_asked(uint64_t address, uint64_t start, uint64_t bytes, int ordinal)
 {
 	struct range *range;
-	bool plain;
 
 	if (!lock_take(&lock))
-		return false;
+		return;
 	range = find(address);
-	plain = range && !(range->flags & (RANGE_FOREIGN | RANGE_SYNC_MEMOPS)) &&
-		(range->kind == MEMORY_DEVICE || range->kind == MEMORY_POOL) &&
-		range->bytes - (address - range->address) >= bytes;
+	/* All that it holds lies in what the driver has told of. */
+	if (range && range->address >= start && range->address - start <= bytes &&
+	    bytes - (range->address - start) >= range->bytes) {
+		range->flags = (range->flags & RANGE_FLAGS) | ((uint32_t)ordinal + 1)
+								      << RANGE_ASKED_SHIFT;
+		table_changes();
+	}
 	lock_give(&lock);
-	return plain;
 }
 
 bool memory_host_reads(void)
@@ -325,6 +420,7 @@ void state_unplaced(struct call *call, uint64_t address)
 		if (!may_be_on_host(range))
 			STATE_STORE(&host_ranges, host_ranges + 1);
 		range->flags |= RANGE_UNPLACED;
+		table_changes();
 	}
 	lock_give(&lock);
 }
@@ -356,7 +452,7 @@ void state_freeing(struct call *call, uint64_t address)
 		call->freed_address = range->address;
 		call->freed_bytes = range->bytes;
 		call->freed_kind = range->kind;
-		call->freed_flags = range->flags;
+		call->freed_flags = range->flags & RANGE_FLAGS;
 		if (!call->bytes)
 			call->bytes = range->bytes;
 		take_out(range);
@@ -409,8 +505,10 @@ void state_sync_memops(struct call *call, uint64_t address)
 	if (!lock_take(&lock))
 		return;
 	range = find(address);
-	if (range)
+	if (range) {
 		range->flags |= RANGE_SYNC_MEMOPS;
+		table_changes();
+	}
 	lock_give(&lock);
 }
 
@@ -457,6 +555,7 @@ size_t state_open_allocations(uint64_t after, struct emit_allocation *ret_found,
 void memory_clear(void)
 {
 	lock_reset(&lock);
+	table_changes();
 	chunk_count = 0;
 	empty = NULL;
 	host_ranges = 0;

@@ -13,10 +13,24 @@
 
 struct call;
 
-/* No part of the bytes lies in memory that the driver was seen to hand out or to register. */
-bool state_is_unknown_memory(uint64_t address, uint64_t bytes);
-/* All of the bytes lie in one block that this process allocated on a device, without SYNC_MEMOPS. */
-bool state_is_plain_device_memory(uint64_t address, uint64_t bytes);
+/* What is known of the two sides of a copy. */
+enum state_side {
+	SIDES_HOST_UNKNOWN =
+		1
+		<< 0, /* no part of the host's bytes lies in memory that the driver was seen to hand out or to register */
+	SIDES_DEVICE_PLAIN =
+		1
+		<< 1, /* all of the device's lie in one block that this process allocated on a device, without SYNC_MEMOPS */
+	SIDES_DEVICE_ASKED =
+		1
+		<< 2, /* and the driver has said so of all of that block: plain memory of this device (state_device_asked()) */
+};
+
+/* `ordinal`: the device that is meant. Of enum state_side. */
+uint32_t state_sides(uint64_t host, uint64_t host_bytes, uint64_t device, uint64_t device_bytes,
+		     int ordinal);
+/* The driver says that the address lies in plain memory of this device, which begins at `start` and has so many bytes. Forgotten with the block. */
+void state_device_asked(uint64_t address, uint64_t start, uint64_t bytes, int ordinal);
 
 /* The call's stream is one that was seen made, and of the context that is current. */
 bool state_works_in_current(const struct call *call);

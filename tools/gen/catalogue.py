@@ -34,6 +34,9 @@ SUBMITS = "none kernel copy memset host-function graph event-wait memory-op allo
 OPERATIONS = dict(zip(SUBMITS, "UNKNOWN KERNEL COPY MEMSET HOST_FUNCTION GRAPH EVENT_WAIT MEMORY_OP ALLOCATION OTHER".split()))
 BARRIERS = ("none", "stream", "join", "join-peers", "context")
 RETRIES = ("none", "out-of-memory")
+HOST_MEMORY = ("stays", "may-change")
+# Kinds of which no function makes host memory the driver's, nor tells the program of some. Of all others it may be so, unless a row says otherwise.
+HOST_MEMORY_STAYS = "capture copy event free hostfunc init launch memop memset query stream wait".split()
 REPLACEMENTS = ("none", "staging", "pinned-pool", "retire-free", "redirect")
 DOCS = ("documented-sync", "documented-async", "may", "unspecified")
 CONFIDENCES = ("documented", "measured", "reported", "inferred")
@@ -121,6 +124,7 @@ class Row:
     result: list = field(default_factory=list)
     rewrite: list = field(default_factory=list)  # at most one hook
     retry: str = "none"
+    host_memory: str = "may-change"
     barrier: str = "none"
     replacement: str = "none"
     doc: str = "unspecified"
@@ -570,6 +574,7 @@ def _row(place, name, values, ends, known_hooks):
     row.barrier = reader.choice("barrier", BARRIERS, "none")
     row.replacement = reader.choice("replacement", REPLACEMENTS, "none")
     row.retry = reader.choice("retry", RETRIES, "none")
+    row.host_memory = reader.choice("host_memory", HOST_MEMORY, "stays" if row.kind in HOST_MEMORY_STAYS else "may-change")
     row.doc = reader.choice("doc", DOCS, "unspecified")
     row.confidence = reader.choice("confidence", CONFIDENCES, "inferred")
     row.source_note = reader.take("source_note", "text", "")

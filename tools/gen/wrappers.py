@@ -220,8 +220,8 @@ def short_way(export):
         return None
     if export.name.startswith("cuLaunchCooperativeKernelMultiDevice") or not row.subject:
         return None
-    if row.rewrite:
-        sys.exit(f"wrappers: {export.name}: a launch that takes the short way has no rewrite")
+    if row.rewrite or row.host_memory != "stays":
+        sys.exit(f"wrappers: {export.name}: a launch that takes the short way has no rewrite, and leaves the host's memory as it is")
     # Events that a launch attribute records must be seen by state: none may be named.
     if any(hook.name != "event_foreign" for hook in row.after):
         return None
@@ -298,9 +298,15 @@ def passes(export, arguments, first=()):
     # Records, destroyed events, memory that is unregistered: what state remembers of them would be untrue.
     hooks = [hook.name for hook in row.before + row.after if hook.name not in ("module_unloading", "event_created", "allocated", "host_registered")]
     rewrites = [hook for hook in row.rewrite if hook.name not in HARMLESS_REWRITES]
+    real = changes(export, f"real_({arguments})")
     if row.submits == "none" and row.kind not in ("capture", "context", "stream") and not rewrites and not hooks:
-        return ["\tif (entry_unlikely(!rooms_))", f"\t\treturn real_({arguments});"]
-    return ["\tif (entry_unlikely(!rooms_)) {", *first, "\t\tstate_unseen();", "\t\tlegacy_retreat();", f"\t\treturn real_({arguments});", "\t}"]
+        return ["\tif (entry_unlikely(!rooms_))", f"\t\treturn {real};"]
+    return ["\tif (entry_unlikely(!rooms_)) {", *first, "\t\tstate_unseen();", "\t\tlegacy_retreat();", f"\t\treturn {real};", "\t}"]
+
+
+def changes(export, call):
+    """The driver's call; around one behind which it may know more of the host's memory, what it said before is forgotten (shim/rewrite/known.h)."""
+    return call if export.row.host_memory == "stays" else f"KNOWN_CHANGES({call})"
 
 
 def begin(export, indent, place="__builtin_return_address(0), ENTRY_FRAME()"):
@@ -373,7 +379,8 @@ def long_way(export, short):
             "\tif (plain_ && result_ == CUDA_SUCCESS && state_launch_done(&launch_, entered_, left_)) {",
             f"\t\tstate_launch_remember(&launch_, FUNCTION_{name} + 1, entry_thread.counters + FUNCTION_{name}, (void (*)(void))real_);",
             "\t\tentry_rooms_leave();", "\t\treturn result_;", "\t}",
-            "\tif (plain_) {", *begin(export, "\t\t", place), *busy, "\t\tcall.flags |= CALL_LATE;", "\t\tstate_before(&call);", "\t}",
+            # The scope that it should have had: what is found of it is found in one.
+            "\tif (plain_) {", "\t\tUSDT_SCOPE_OPEN(false);", *begin(export, "\t\t", place), *busy, "\t\tcall.flags |= CALL_LATE;", "\t\tstate_before(&call);", "\t}",
             "\tcall.entered = entered_ ? entered_ : left_;", "\tcall.left = left_;", "\tsync_after(&call, result_);", *end(export)]
 
 
@@ -390,17 +397,17 @@ def wrapper(export):
                   scope(export), f"\treal_ = ENTRY_DRIVER({name});", "\tif (entry_unlikely(!real_))", f"\t\treturn entry_missing({number});",
                   "\tif (entry_unlikely(rewrite_active()) && rooms_) {", "\t\tentry_rooms_enter();",
                   f"\t\tdone_ = {row.rewrite[0].c_rewrite('NULL')};", "\t\tentry_rooms_leave();",
-                  "\t\tif (done_)", "\t\t\treturn result_;", "\t}", f"\treturn real_({arguments});", "}", ""]
+                  "\t\tif (done_)", "\t\t\treturn result_;", "\t}", f"\treturn {changes(export, f'real_({arguments})')};", "}", ""]
         return "\n".join(lines)
     if row.level == "count":
         forget = ["\tstate_launch_end_row();"] if row.kind == "context" else []
         # By itself, so that the call stays a jump where nobody listens.
         lines = [f'static ENTRY_COLD CUresult listened_{name}({prototype.parameter_list()}) __asm__("{name}.listened");', "",
                  f"static ENTRY_COLD CUresult listened_{name}({prototype.parameter_list()})", "{",
-                 f"\tUSDT_SCOPE({number}, entry_thread.hold != 0);", "", f"\treturn ENTRY_DRIVER({name})({arguments});", "}", ""] + lines
+                 f"\tUSDT_SCOPE({number}, entry_thread.hold != 0);", "", f"\treturn {changes(export, f'ENTRY_DRIVER({name})({arguments})')};", "}", ""] + lines
         lines += [f"\t{pointer};", "", f"\tentry_count({number});", *forget, f"\treal_ = ENTRY_DRIVER({name});",
                   "\tif (entry_unlikely(!real_))", f"\t\treturn entry_missing({number});",
-                  "\tif (usdt_scope_listens())", f"\t\treturn listened_{name}({arguments});", f"\treturn real_({arguments});", "}", ""]
+                  "\tif (usdt_scope_listens())", f"\t\treturn listened_{name}({arguments});", f"\treturn {changes(export, f'real_({arguments})')};", "}", ""]
         return "\n".join(lines)
     short = short_way(export)
     if short:
@@ -421,6 +428,9 @@ def wrapper(export):
         ask[1] = f"call.entered = busy_reaches(busy_.record, {number}, call.entered ? call.entered : clock_ticks());"
         lines += [f"\tif (!entry_unlikely(rewrite_active()) || !{row.rewrite[0].c_rewrite()}) {{",
                   *["\t\t" + line for line in ask], "\t}"]
+        if row.host_memory != "stays":
+            # What it asked of the driver in the program's place. What it had already is known to the driver as ever.
+            lines[-1:] = ["\t} else if (!(call.flags & CALL_REWRITTEN)) {", "\t\tknown_changed();", "\t}"]
     else:
         lines += ["\t" + line for line in ask]
     lines += legacy_leave(export)
@@ -433,7 +443,7 @@ def real_call(export):
     """The call of the driver's function; one that may wait in the middle of it keeps out of the way of staged copies (shim/stage/drain.h)."""
     call = f"real_({export.prototype.arguments()})"
     drains = export.row.kind == "module" or (export.row.kind not in ("launch", "wait") and DRAINS.intersection(export.row.rules))
-    return f"DRAINING({call})" if drains else call
+    return changes(export, f"DRAINING({call})" if drains else call)
 
 
 def scope(export):

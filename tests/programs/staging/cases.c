@@ -166,7 +166,7 @@ int main(int argc, char **argv)
 		warm_up();
 	if (!run(order_cases, argv[1]) && !run(memory_cases, argv[1]) &&
 	    !run(life_cases, argv[1]) && !run(shape_cases, argv[1]) &&
-	    !run(between_cases, argv[1])) {
+	    !run(between_cases, argv[1]) && !run(known_cases, argv[1])) {
 		fprintf(stderr, "cases: no case %s\n", argv[1]);
 		return 2;
 	}

@@ -47,6 +47,6 @@ struct named_case {
 	void (*run)(void);
 };
 extern const struct named_case order_cases[], memory_cases[], life_cases[], between_cases[],
-	shape_cases[];
+	shape_cases[], known_cases[];
 
 #endif

@@ -158,6 +158,13 @@ CASES = {
     "host-function-calls": ((1, 1), None),
     "leaves-nothing": ((1, 60), None),
     "cancelled": ((2, 2), None),
+    "known-forgets": ((39, 0), NOT_PAGEABLE),
+    "known-remembers": ((3, 0), None),
+    "known-between": ((6, 0), None),
+    "known-mapped-anew": ((3, 0), None),
+    "known-unwrapped": ((2, 0), "off: calls may go past the rooms"),
+    "known-block": ((4, 0), MEMOPS),
+    "known-elsewhere": ((3, 0), NOT_PLAIN),
 }
 
 

@@ -143,6 +143,20 @@ class Data(unittest.TestCase):
             self.assertIn(row.host, ("none", None), name)
             self.assertEqual([hook.name for hook in row.before + row.result], ["freeing", "freed"], name)
 
+    def test_host_memory(self):
+        """What can make memory of the host known to the driver says so; whoever is not known to be harmless does, too."""
+        functions = self.catalogue.functions
+        for name in ("cuMemHostRegister cuMemHostAlloc cuMemAllocHost cuMemAllocManaged cuMemAllocAsync cuMemAllocFromPoolAsync cuMemPoolCreate "
+                     "cuMemPoolImportPointer cuMemPoolImportFromShareableHandle cuDeviceSetMemPool cuMemAddressReserve cuMemMap cuMemSetAccess cuMemCreate "
+                     "cuMemImportFromShareableHandle cuIpcOpenMemHandle cuImportExternalMemory cuExternalMemoryGetMappedBuffer cuGraphicsMapResources "
+                     "cuArrayCreate cuMipmappedArrayCreate cuModuleLoadData cuLibraryLoadData cuModuleGetGlobal cuLibraryGetManaged cuLibraryGetGlobal "
+                     "cuGraphAddMemAllocNode cuGraphLaunch cuGraphInstantiate cuCtxCreate cuCtxSetFlags cuDevicePrimaryCtxRetain cuDevicePrimaryCtxSetFlags "
+                     "cuStreamAttachMemAsync cuMemPrefetchAsync cuMemAdvise cuMulticastBindAddr cuPointerSetAttribute").split():
+            self.assertEqual(functions[name].host_memory, "may-change", name)
+        stays = {row.kind for row in functions.values() if row.host_memory == "stays"}
+        self.assertEqual(stays, set(catalogue_module.HOST_MEMORY_STAYS) | {"alloc", "context", "misc", "module", "texture"})
+        self.assertEqual({name for name, row in functions.items() if row.kind == "alloc" and row.host_memory == "stays"}, {"cuMemAlloc", "cuMemAllocPitch"})
+
     def test_context_flags_are_noted(self):
         hooks = [hook.c_call() for hook in self.catalogue.functions["cuCtxCreate"].after]
         self.assertEqual(hooks, ["state_context_created(&call, *pctx);", "state_context_flags(&call, *pctx, flags);"])

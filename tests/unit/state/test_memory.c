@@ -15,6 +15,7 @@
 #include "emit/emit.h"
 #include "fake/world.h"
 #include "state/internal.h"
+#include "state/place.h"
 #include "state/state.h"
 
 static struct call call;
@@ -311,10 +312,98 @@ static void test_function_of_kernel(void **state)
 	assert_int_equal(launch.name, emit_string("hash", 4));
 }
 
+#define BOTH (SIDES_HOST_UNKNOWN | SIDES_DEVICE_PLAIN)
+
+/* What is remembered of a pair of addresses goes with whatever changes it. Each is looked at twice: asked, and remembered. */
+static void expect_sides(uint64_t host, uint64_t device, uint64_t bytes, uint32_t expected)
+{
+	const uint64_t addresses[] = {host, device};
+	enum memory_kind kinds[2];
+	unsigned int i;
+
+	for (i = 0; i < 2; i++) {
+		memory_look_up(addresses, kinds);
+		assert_int_equal(state_sides(host, bytes, device, bytes, 3), expected);
+		assert_int_equal(state_sides(host, bytes, device, bytes, 3), expected);
+	}
+}
+
+static void test_sides(void **state)
+{
+	const uint64_t device = 0x10000, host = 0x50000;
+	struct call free_call = world_call(FUNCTION_cuMemFree_v2, NULL);
+
+	expect_sides(host, device, 0x100, SIDES_HOST_UNKNOWN);
+	state_allocated(&call, MEMORY_DEVICE, device, 0x1000);
+	expect_sides(host, device, 0x100, BOTH);
+	/* More bytes than the block has, and as many as it has. */
+	expect_sides(host, device, 0x1001, SIDES_HOST_UNKNOWN);
+	expect_sides(host, device, 0x1000, BOTH);
+	expect_sides(host, device + 1, 0x1000, SIDES_HOST_UNKNOWN);
+	/* Of all of the block, on this device only; not of more than was told of. */
+	state_device_asked(device, device, 0xfff, 3);
+	expect_sides(host, device, 0x100, BOTH);
+	state_device_asked(device, device, 0x1000, 2);
+	expect_sides(host, device, 0x100, BOTH);
+	state_device_asked(device, device, 0x1000, 3);
+	expect_sides(host, device, 0x100, BOTH | SIDES_DEVICE_ASKED);
+	assert_int_equal(state_sides(host, 0x100, device, 0x100, 2), BOTH);
+	/* In the middle of the host's bytes. */
+	state_host_registered(&call, (void *)(host + 0x80), 0x10);
+	expect_sides(host, device, 0x100, SIDES_DEVICE_PLAIN | SIDES_DEVICE_ASKED);
+	expect_sides(host, device, 0x80, BOTH | SIDES_DEVICE_ASKED);
+	state_freeing(&free_call, host + 0x80);
+	expect_sides(host, device, 0x100, BOTH | SIDES_DEVICE_ASKED);
+	/* The short way's. */
+	state_pinned_begins(host + 0x80, 0x10);
+	expect_sides(host, device, 0x100, SIDES_DEVICE_PLAIN | SIDES_DEVICE_ASKED);
+	state_pinned_ends(host + 0x80);
+	expect_sides(host, device, 0x100, BOTH | SIDES_DEVICE_ASKED);
+	/* A block that is freed, and its place given anew: nobody has been asked. */
+	state_freeing(&free_call, device);
+	expect_sides(host, device, 0x100, SIDES_HOST_UNKNOWN);
+	state_allocated(&call, MEMORY_DEVICE, device, 0x1000);
+	expect_sides(host, device, 0x100, BOTH);
+	state_device_asked(device, device, 0x1000, 3);
+	/* A free that failed, and SYNC_MEMOPS. */
+	state_freeing(&free_call, device);
+	state_freed(&free_call, CUDA_ERROR_INVALID_VALUE);
+	expect_sides(host, device, 0x100, BOTH);
+	state_sync_memops(&call, device);
+	expect_sides(host, device, 0x100, SIDES_HOST_UNKNOWN);
+}
+
+static void test_remembered_kinds(void **state)
+{
+	struct call free_call = world_call(FUNCTION_cuMemFree_v2, NULL);
+	const uint64_t addresses[] = {0x50000, 0x10000};
+	const uint64_t swapped[] = {0x10000, 0x50000};
+	enum memory_kind kinds[2];
+
+	state_allocated(&call, MEMORY_DEVICE, 0x10000, 0x1000);
+	assert_false(memory_look_up(addresses, kinds));
+	assert_int_equal(kinds[1], MEMORY_DEVICE);
+	/* The same line, the other way round. */
+	assert_false(memory_look_up(swapped, kinds));
+	assert_int_equal(kinds[0], MEMORY_DEVICE);
+	assert_int_equal(kinds[1], MEMORY_NONE);
+	state_sync_memops(&call, 0x10000);
+	assert_true(memory_look_up(swapped, kinds));
+	assert_true(memory_look_up(swapped, kinds));
+	state_freeing(&free_call, 0x10000);
+	assert_false(memory_look_up(swapped, kinds));
+	assert_int_equal(kinds[0], MEMORY_NONE);
+	state_allocated(&call, MEMORY_MANAGED, 0x10000, 0x10);
+	assert_false(memory_look_up(swapped, kinds));
+	assert_int_equal(kinds[0], MEMORY_MANAGED);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup(test_##name, begin)
 	const struct CMUnitTest tests[] = {
+		TEST(sides),
+		TEST(remembered_kinds),
 		TEST(interior_pointers),
 		TEST(registered_twice),
 		TEST(copy_across_registered),
