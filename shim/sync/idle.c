@@ -40,6 +40,24 @@ uint32_t idle_key(const struct call *call)
 	return idle_key_of(call->function, call->source_kind, call->destination_kind, size_class);
 }
 
+/* The least samples that this thread has told of, in ticks. One that drives another out is told again. */
+#define OWN 16
+static __thread struct {
+	uint32_t key, ticks; /* key 0: empty */
+} own[OWN] __attribute__((aligned(64), tls_model("initial-exec")));
+
+bool idle_is_news(uint32_t key, uint64_t ticks)
+{
+	/* Function and size class. */
+	uint32_t at = (key >> 15 ^ key) % OWN;
+
+	if (own[at].key == key && own[at].ticks <= ticks)
+		return false;
+	own[at].key = key;
+	own[at].ticks = ticks < UINT32_MAX ? (uint32_t)ticks : UINT32_MAX;
+	return true;
+}
+
 static uint32_t place(uint32_t key)
 {
 	return (uint32_t)((key * UINT64_C(0x9e3779b97f4a7c15)) >> 40);
@@ -125,5 +143,6 @@ void idle_clear(void)
 {
 	memset(minima, 0, sizeof(minima));
 	memset(calibrated, 0, sizeof(calibrated));
+	memset(own, 0, sizeof(own)); /* of this thread, which is alone */
 	is_calibrated = false;
 }

@@ -25,6 +25,12 @@ uint64_t idle_cost(const struct call *call, uint32_t key, enum idle_basis *ret_b
 /* The least this run has seen; false: nothing. */
 bool idle_minimum(uint32_t key, uint64_t *ret_cost);
 
+/*
+ * Is it worth a conversion, for idle_sample()? Not if this thread has sampled as few ticks of the key. If so it counts as sampled, in its own
+ * cache line.
+ */
+bool idle_is_news(uint32_t key, uint64_t ticks);
+
 /* A call that had nothing to wait for took this long. */
 void idle_sample(uint32_t key, uint64_t duration_ns);
 

@@ -361,6 +361,14 @@ static bool is_too_short(const struct call *call, uint32_t held)
 	       !(held & CATALOGUE_HELD_EXPLICIT);
 }
 
+/* All that can come of a call that is too short and had nothing to wait for: a sample, if it was shorter than those before. */
+static bool is_new_sample(const struct call *call, const struct catalogue_row *row, CUresult result)
+{
+	return result == CUDA_SUCCESS && !(call->flags & CALL_FIRST_USE) &&
+	       (row->rules[0] || !row->idle_fixed_ns) &&
+	       idle_is_news(idle_key(call), call->left - call->entered);
+}
+
 void sync_after(struct call *call, CUresult result)
 {
 	const struct catalogue_row *row = &catalogue_rows[call->function];
@@ -381,6 +389,8 @@ void sync_after(struct call *call, CUresult result)
 	may_join = call->pending_count && !is_behind_its_own(call) && result == CUDA_SUCCESS;
 	if (!may_wait && call->pending_count &&
 	    !(may_join && is_join(call, row, held, &verdict.rule)))
+		return;
+	if (!may_wait && !call->pending_count && !is_new_sample(call, row, result))
 		return;
 	saved_errno = errno;
 	verdict.duration_ns = clock_duration_ns(call->entered, call->left);

@@ -539,6 +539,22 @@ static void test_idle_table(void **state)
 	assert_int_equal(basis, IDLE_CALIBRATED);
 }
 
+/* Of what is not less than this thread's others nothing is converted; what is less becomes the run's. */
+static void test_samples_that_are_news(void **state)
+{
+	uint32_t key = idle_key_of(FUNCTION_cuMemcpyHtoD_v2, 0, 0, 12);
+	uint32_t other = idle_key_of(FUNCTION_cuMemcpyHtoD_v2, 0, 0, 13);
+
+	assert_true(idle_is_news(key, 100));
+	assert_false(idle_is_news(key, 100));
+	assert_false(idle_is_news(key, 101));
+	assert_true(idle_is_news(other, 101));
+	assert_true(idle_is_news(key, 99));
+	assert_false(idle_is_news(key, 100));
+	assert_true(idle_is_news(key + (16U << 15), UINT64_MAX)); /* drives it out */
+	assert_true(idle_is_news(key, 100));
+}
+
 static uint64_t checksum(const char *text)
 {
 	uint64_t hash = UINT64_C(0xcbf29ce484222325);
@@ -776,6 +792,7 @@ int main(void)
 		TEST(errno_is_kept),
 		TEST(blocked_calls_are_no_samples),
 		TEST(idle_table),
+		TEST(samples_that_are_news),
 		TEST(calibration_table),
 		TEST(stage_lines),
 		TEST(corrupt_calibration_is_one_line),
