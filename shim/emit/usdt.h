@@ -136,7 +136,8 @@ enum usdt_how {
 	USDT_REWRITE_HIT = 1,
 	USDT_REWRITE_PARKED,
 	USDT_REWRITE_STAGED,
-	USDT_REWRITE_REDIRECTED, /* the operation went to the legacy stream's substitute */
+	USDT_REWRITE_REDIRECTED,    /* the operation went to the legacy stream's substitute */
+	USDT_REWRITE_PARKED_WAITED, /* parked behind the wait that strict-free asks for */
 };
 
 /* `rewrite`: bit of enum config_fix, whose word of SLIPSTREAM_FIX is told; `bytes` that the program asked for, 0 not known. */

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "call.h"
+#include "config.h"
 #include "emit/lock.h"
 #include "state/state.h"
 #include "state/stream.h"
@@ -110,6 +111,9 @@ _Static_assert(USDT_REWRITE_HIT == TRACE_REWRITTEN_HIT &&
 
 void events_listen(const struct call *call, enum config_fix rewrite, uint32_t how, uint64_t bytes)
 {
+	/* Who takes the time of the call must not hold that wait against us. */
+	if (how == TRACE_REWRITTEN_PARKED && config.relax & CONFIG_STRICT_FREE)
+		how = USDT_REWRITE_PARKED_WAITED;
 	USDT_REWRITE(rewrite, how, call->function, bytes);
 }
 
