@@ -104,6 +104,11 @@ int BPF_USDT(scope_exit, __u32 id, __u32 function, __u32 class, __u32 outer)
 SEC("usdt")
 int BPF_USDT(wait, __u32 rule, __u32 function, __u64 blocked_ns, __u32 site)
 {
+	__u64 self = bpf_get_current_pid_tgid();
+	const struct thread *thread = bpf_map_lookup_elem(&threads, &self);
+
+	if (!thread || !thread->open)
+		fault(LISTEN_OUTSIDE);
 	add(LISTEN_WAIT, function, rule, site, blocked_ns);
 	return 0;
 }

@@ -23,7 +23,7 @@ struct listen_value {
 	unsigned long long count, sum; /* of blocked ns, bytes */
 };
 
-/* Of what must not be: scopes that are not nested as they say, numbers left out, keys without room. */
-enum listen_fault { LISTEN_MISNESTED, LISTEN_GAPS, LISTEN_LOST, LISTEN_FAULTS };
+/* Of what must not be: scopes that are not nested as they say, numbers left out, keys without room, waits outside of scopes. */
+enum listen_fault { LISTEN_MISNESTED, LISTEN_GAPS, LISTEN_LOST, LISTEN_OUTSIDE, LISTEN_FAULTS };
 
 #endif

@@ -2,10 +2,10 @@
 /*
  * Calls of all kinds, for who listens to the probes of the preloaded library (run.py).
  *
- *	program [rounds=N] [threads=N] [fork] [late] [paused]
+ *	program [rounds=N] [threads=N] [fork] [late] [paused] [held]
  *
  * Each round makes launches, copies, waits, frees beside work, pinned pairs, getters. `threads`: so many at once. `fork`: a child does the rounds, too, before the parent has used the driver. `late`: a child
- * that is forked behind it calls in vain. `paused`: after one round it prints
+ * that is forked behind it calls in vain. `held`: plain launches wait for another thread's free, with SIMCUDA_DRAIN_LOCK. `paused`: after one round it prints
  * its process id, and goes on when a line comes; the same after the rounds. Ends with 1 where a call fails or errno is not what it was.
  */
 #include <cuda.h>
@@ -117,6 +117,43 @@ static void in_threads(int threads, int count)
 		pthread_join(thread[i], NULL);
 }
 
+/* Frees memory beside work of its own, until nobody launches any more. */
+static void *hold_launches(void *data)
+{
+	CUdeviceptr memory;
+	CUstream stream;
+
+	CHECK(cuCtxSetCurrent(context));
+	CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	while (!__atomic_load_n((bool *)data, __ATOMIC_RELAXED)) {
+		CHECK(cuMemAlloc(&memory, BYTES));
+		launch(stream, 20 * SPIN_NS);
+		CHECK(cuMemFree(memory));
+	}
+	CHECK(cuStreamDestroy(stream));
+	return NULL;
+}
+
+static void launch_while_held(void)
+{
+	bool over = false;
+	pthread_t thread;
+	CUstream stream;
+
+	CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	launch(stream, 1000);
+	pthread_create(&thread, NULL, hold_launches, &over);
+	/* Apart from each other: each is timed, and plain. */
+	for (int i = 0; i < 60; i++) {
+		usleep(1000);
+		launch(stream, 1000);
+	}
+	__atomic_store_n(&over, true, __ATOMIC_RELAXED);
+	pthread_join(thread, NULL);
+	CHECK(cuStreamSynchronize(stream));
+	CHECK(cuStreamDestroy(stream));
+}
+
 static void start(void)
 {
 	CUmodule module;
@@ -156,7 +193,7 @@ int main(int argc, char **argv)
 {
 	struct rounds once = {.count = 1}, rounds = {.count = 4};
 	int threads = 0, status = 0;
-	bool forks = false, late = false, paused = false;
+	bool forks = false, late = false, paused = false, held = false;
 	pid_t child = -1;
 
 	for (int i = 1; i < argc; i++) {
@@ -165,6 +202,7 @@ int main(int argc, char **argv)
 		forks |= !strcmp(argv[i], "fork");
 		late |= !strcmp(argv[i], "late");
 		paused |= !strcmp(argv[i], "paused");
+		held |= !strcmp(argv[i], "held");
 	}
 	if (forks)
 		child = fork();
@@ -177,6 +215,8 @@ int main(int argc, char **argv)
 	}
 	if (late)
 		call_in_vain();
+	if (held)
+		launch_while_held();
 	if (threads)
 		in_threads(threads, rounds.count);
 	do_rounds(threads ? &once

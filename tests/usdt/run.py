@@ -26,7 +26,7 @@ SIZES = {"u32": 4, "u64": 8, "text": 8}
 REWRITE, WAIT = 17, 11
 FIGURES = ("hits misses unproven parked waits_avoided waits_made real_frees purges events queries held_bytes peak_bytes live_bytes limit_bytes "
            "to_device to_device_bytes from_device from_device_bytes to_driver redirected").split()
-HIT, PARKED, STAGED, REDIRECTED = 1, 2, 3, 4  # enum usdt_how
+HIT, PARKED, STAGED, REDIRECTED, PARKED_WAITED = 1, 2, 3, 4, 5  # enum usdt_how
 FREED, GIVEN_BACK = 3, 4  # enum usdt_pool
 KINDS_OF = {"pinned": (0,), "frees": (1, 2)}  # enum pool_kind
 PASSES = 8
@@ -270,7 +270,7 @@ def compare_rewrites(found, recorded):
     for name, figures in recorded.rewrites.items():
         word = name[:4]
         equal(hows[word, HIT], figures["hits"], f"{name}: hits")
-        equal(hows[word, PARKED], figures["parked"], f"{name}: parked")
+        equal(hows[word, PARKED] + hows[word, PARKED_WAITED], figures["parked"], f"{name}: parked")
         equal(hows[word, STAGED], figures["to_device"] + figures["from_device"], f"{name}: staged")
         equal(sizes[word, STAGED], figures["to_device_bytes"] + figures["from_device_bytes"], f"{name}: bytes staged")
         equal(hows[word, REDIRECTED], figures["redirected"], f"{name}: redirected")
@@ -312,6 +312,7 @@ def whole_run(options, library, mode, arguments, wants, program=None, nested=Tru
         sums = [compare(found, one, faults, wants) for one in recorded]
         if nested:
             equal(faults[:2], [0, 0], "scopes out of order, numbers left out")
+            equal(faults[3], 0, "waits outside of scopes")
         return sums, found, recorded
 
 
@@ -323,6 +324,21 @@ def fixed(options, library):
     _, found, _ = whole_run(options, library, "fix", ["rounds=6"], ALL, SLIPSTREAM_LEGACY_AFTER="0", SLIPSTREAM_RELAX="order,free")
     equal({how for _, _, how, _ in found["rewrite"]}, {HIT, PARKED, STAGED, REDIRECTED}, "what rewrites did")
     equal({how for _, how, _, _ in found["pool"]}, {HIT, PARKED}, "what the pool did")
+
+
+def strict(options, library):
+    """What is held back behind the driver's wait says so: no claim that nobody waited."""
+    _, found, _ = whole_run(options, library, "fix", ["rounds=6"], ALL, SLIPSTREAM_RELAX="strict-free")
+    hows = {how for _, _, how, _ in found["rewrite"]}
+    expect(PARKED_WAITED in hows and PARKED not in hows, f"what rewrites did: {hows}")
+
+
+def held(options, library):
+    """Plain launches that turn out long have scopes when they are found to: behind the driver's call."""
+    _, found, (recorded,) = whole_run(options, library, "observe", ["rounds=1", "held"], ("scopes", "waits"), SIMCUDA_DRAIN_LOCK="on")
+    launches = {number for number, name in recorded.names.items() if name == "cuLaunchKernel"}
+    waits = sum(count for (_, function, _, _), (count, _) in found["wait"].items() if function in launches)
+    expect(waits >= 3, f"{waits} launches waited")
 
 
 def limited(options, library):
@@ -466,7 +482,7 @@ def main():
         else:
             # A copy: other tests use the library meanwhile.
             library = Library(stripped(options, folder))
-            heard = (observed, fixed, limited, threaded, interrupted, forked, late, by_one_link, running, left_alone)
+            heard = (observed, fixed, strict, held, limited, threaded, interrupted, forked, late, by_one_link, running, left_alone)
             tests = [(test.__name__, lambda test=test: test(options, library)) for test in heard]
         for name, test in tests:
             if options.names and name not in options.names:
