@@ -220,26 +220,31 @@ static uint32_t module_of(struct told *process, const struct module_file *file, 
 }
 
 struct site *told_site(struct told *process, struct watch *watch, struct module_files *files,
-		       const struct watch_call *call)
+		       const uint64_t *frames, size_t count, uint64_t when_ns)
 {
 	struct site key = {0}, *site;
-	bool is_new;
+	bool is_new, is_first_known = false;
 
-	for (uint32_t i = 0; i < call->frame_count && i < WATCH_FRAMES; i++) {
-		struct site_frame *frame = &key.frames[key.count++];
+	for (size_t i = 0; i < count && i < WATCH_FRAMES; i++) {
+		struct site_frame *frame = &key.frames[i];
 		const struct module_file *file;
 		struct watch_place place;
+		bool is_known;
 
-		frame->offset = call->frames[i];
 		/* The byte before a return address is of the call itself. */
-		if (!call->frames[i] || watch_place_of(watch, process->id, call->frames[i] - 1,
-						       call->entered_ns, &place))
-			continue;
-		if (!place.path || !*place.path)
+		is_known = frames[i] &&
+			   !watch_place_of(watch, process->id, frames[i] - 1, when_ns, &place);
+		if (!i)
+			is_first_known = is_known;
+		if (!is_known && is_first_known)
+			break;
+		key.count++;
+		frame->offset = frames[i];
+		if (!is_known || !place.path || !*place.path)
 			continue;
 		file = module_file_of(files, process->id, &place);
 		frame->offset = module_address(file, &place) + 1;
-		frame->module = module_of(process, file, call->frames[i] - frame->offset);
+		frame->module = module_of(process, file, frames[i] - frame->offset);
 	}
 	if (!key.count)
 		return NULL;

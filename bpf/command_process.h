@@ -64,9 +64,12 @@ struct told {
 struct told *told_new(pid_t id, const struct watch_process *known);
 struct told *told_free(struct told *process);
 
-/* The site of a call: its frames as places in files, looked up now. NULL: it has none. */
+/*
+ * The site of a stack of that time: its frames as places in files, looked up now. NULL: it has none. It ends where an address lies in no
+ * code: code without frame pointers leaves rubbish there, another with each call.
+ */
 struct site *told_site(struct told *process, struct watch *watch, struct module_files *files,
-		       const struct watch_call *call);
+		       const uint64_t *frames, size_t count, uint64_t when_ns);
 
 /* Frames of a site as the summary takes them. */
 size_t told_frames(const struct told *process, const struct site *site,

@@ -162,7 +162,8 @@ void writer_call(struct writer *writer, const struct watch_call *call)
 	process = process_of(writer, call->process);
 	process->shim |= call->shim;
 	item.process = process;
-	item.site = told_site(process, writer->options.watch, &writer->files, call);
+	item.site = told_site(process, writer->options.watch, &writer->files, call->frames,
+			      call->frame_count, call->entered_ns);
 	hold(writer, &item);
 }
 
@@ -174,6 +175,8 @@ void writer_claim(struct writer *writer, const struct watch_claim *claim)
 		return;
 	item.process = process_of(writer, claim->process);
 	item.process->shim = true;
+	item.site = told_site(item.process, writer->options.watch, &writer->files, claim->frames,
+			      claim->frame_count, claim->ns);
 	hold(writer, &item);
 }
 
@@ -298,10 +301,12 @@ static void put_claim(struct writer *writer, const struct held *item)
 {
 	const struct watch_claim *from = &item->claim;
 	struct told_out out = out_of(writer, item->process, from->ns, from->thread);
+	struct witness_frame frames[WATCH_FRAMES];
 	struct trace_claimed event = {
 		.function = from->function,
 		.how = from->how,
 		.scope = from->scope,
+		.site = told_write_site(&out, item->site),
 		.call_ns = from->call_ns,
 		.off_cpu_ns = from->off_cpu_ns,
 		.driver_ns = from->driver_ns,
@@ -309,6 +314,7 @@ static void put_claim(struct writer *writer, const struct held *item)
 	struct witness_claim claim = {
 		.function = watch_functions[from->function].name,
 		.how = from->how,
+		.stack = {frames, told_frames(item->process, item->site, frames)},
 		.call_ns = from->call_ns,
 		.off_cpu_ns = from->off_cpu_ns,
 		.driver_ns = from->driver_ns,

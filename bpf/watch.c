@@ -88,6 +88,27 @@ static void take_call(struct watch *watch, const struct call_record *record)
 		watch->each(&call, watch->each_data);
 }
 
+/* The program's part of the stack: what the shim calls inside itself is left out. */
+static void take_frames(struct watch *watch, const struct claim_record *record,
+			struct watch_claim *claim)
+{
+	__u32 at = 0;
+
+	while (at < record->frame_count && at < RECORD_CLAIM_FRAMES) {
+		uint8_t by;
+		bool shim;
+
+		process_whose(watch, claim->process, claim->function, record->frames[at], claim->ns,
+			      &by, &shim);
+		if (by != WATCH_BY_WRAPPER && by != WATCH_BY_SHIM)
+			break;
+		at++;
+	}
+	while (at < record->frame_count && at < RECORD_CLAIM_FRAMES &&
+	       claim->frame_count < watch->options.frames)
+		claim->frames[claim->frame_count++] = record->frames[at++];
+}
+
 static void take_claim(struct watch *watch, const struct claim_record *record)
 {
 	struct watch_claim claim = {
@@ -102,8 +123,10 @@ static void take_claim(struct watch *watch, const struct claim_record *record)
 		.driver_ns = record->driver_ns,
 	};
 
-	if (record->function < WATCH_FUNCTION_COUNT && watch->options.claimed)
-		watch->options.claimed(&claim, watch->options.claimed_data);
+	if (record->function >= WATCH_FUNCTION_COUNT || !watch->options.claimed)
+		return;
+	take_frames(watch, record, &claim);
+	watch->options.claimed(&claim, watch->options.claimed_data);
 }
 
 static int take_record(void *context, void *data, size_t size)

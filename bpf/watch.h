@@ -109,6 +109,9 @@ struct watch_claim {
 	uint8_t how;                  /* enum usdt_how of shim/emit/usdt.h */
 	uint64_t call_ns, off_cpu_ns; /* since the scope began, preemption left out of the second */
 	uint64_t driver_ns;           /* the longest watched call of the driver inside the scope */
+	/* From the program's call of the wrapper outwards, as those of a call; 0: not known. */
+	uint32_t frame_count;
+	uint64_t frames[WATCH_FRAMES];
 };
 
 /* One function's calls, exact also where records were lost or left out (least_ns). */

@@ -12,6 +12,7 @@
 enum {
 	RECORD_FUNCTIONS = 1024,  /* at least WATCH_FUNCTION_COUNT */
 	RECORD_FRAMES = 16,       /* WATCH_FRAMES */
+	RECORD_CLAIM_FRAMES = 32, /* with those of the shim, which the loader leaves out */
 	RECORD_DEPTH = 6,         /* WATCH_DEPTH */
 	RECORD_HOWS = 6,          /* WATCH_HOWS */
 	RECORD_PROCESSES = 65536, /* watched at a time */
@@ -55,12 +56,14 @@ struct process_record {
 	char name[16];
 };
 
-/* What the shim's probe `rewrite` said. */
+/* What the shim's probe `rewrite` said. Its stack begins in the shim. */
 struct claim_record {
 	__u32 kind;
 	__u32 process, thread;
 	__u32 function, scope, how;
 	__u64 ns, call_ns, off_cpu_ns, driver_ns;
+	__u32 frame_count, reserved;
+	__u64 frames[RECORD_CLAIM_FRAMES];
 };
 
 /* Where an argument of a USDT probe lies. */

@@ -119,6 +119,7 @@ int rewritten(struct pt_regs *registers)
 	__u64 values[PROBE_ARGUMENTS] = {};
 	struct claim_record record = {.kind = RECORD_CLAIM};
 	__u32 last;
+	long bytes;
 
 	if (!thread || probed_again(&thread->claim, registers) || !read_probe(registers, values))
 		return 0;
@@ -137,6 +138,8 @@ int rewritten(struct pt_regs *registers)
 		record.off_cpu_ns = waited(thread) - scope->waited_ns;
 		record.driver_ns = scope->driver_ns;
 	}
+	bytes = bpf_get_stack(registers, record.frames, sizeof(record.frames), BPF_F_USER_STACK);
+	record.frame_count = bytes < 0 ? 0 : (__u32)bytes / 8;
 	if (bpf_ringbuf_output(&ring, &record, sizeof(record), BPF_RB_NO_WAKEUP))
 		count_loss(LOSS_RECORD);
 	return 0;

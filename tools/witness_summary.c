@@ -14,7 +14,9 @@
 /* On the processor, a loop around a system call makes one at least this often. */
 #define LOOP_NS UINT64_C(20000)
 
-#define CLAIM_STAGED 3 /* USDT_REWRITE_STAGED */
+/* USDT_REWRITE_... */
+#define CLAIM_STAGED        3
+#define CLAIM_PARKED_WAITED 5
 
 const char *const witness_how_names[WITNESS_HOWS] = {
 	[WITNESS_SPIN] = "spin",   [WITNESS_YIELD] = "yield", [WITNESS_POLL] = "poll",
@@ -276,8 +278,9 @@ void witness_summary_call(struct witness_summary *summary, const struct witness_
 
 static const char *claim_words(uint32_t how)
 {
-	static const char *const words[] = {"rewritten", "served from what is held", "held back",
-					    "staged", "redirected"};
+	static const char *const words[] = {"rewritten",  "served from what is held",
+					    "held back",  "staged",
+					    "redirected", "held back behind a wait"};
 
 	return how < ARRAY_SIZE(words) ? words[how] : words[0];
 }
@@ -289,8 +292,12 @@ void witness_summary_claim(struct witness_summary *summary, const struct witness
 	struct witness_line *line;
 
 	summary->claims++;
-	/* A copy through staging memory waits for what its own stream has before it, as the driver's does. */
-	if (claim->how == CLAIM_STAGED || worst <= WITNESS_CLAIM_NS)
+	/*
+	 * A copy through staging memory waits for what its own stream has before it, as the driver's does; and strict-free asks for
+	 * the wait of a free.
+	 */
+	if (claim->how == CLAIM_STAGED || claim->how == CLAIM_PARKED_WAITED ||
+	    worst <= WITNESS_CLAIM_NS)
 		return;
 	line = line_of(&summary->denied, claim->function, claim_words(claim->how), &claim->stack);
 	line->calls++;

@@ -22,6 +22,7 @@
 #include "watch.h"
 
 static struct tool {
+	struct watch *watch; /* once it is open */
 	struct watch_options options;
 	const char *output;
 	char **program;
@@ -92,14 +93,23 @@ static uint64_t now_ns(void)
 
 static void claimed(const struct watch_claim *claim, void *data)
 {
-	json_array_append_new(tool.claims,
-			      json_pack("{s:s,s:i,s:i,s:i,s:i,s:I,s:I,s:I}", "function",
-					watch_functions[claim->function].name, "process",
-					(int)claim->process, "thread", (int)claim->thread, "scope",
-					(int)claim->scope, "how", (int)claim->how, "call_ns",
-					(json_int_t)claim->call_ns, "off_cpu_ns",
-					(json_int_t)claim->off_cpu_ns, "driver_ns",
-					(json_int_t)claim->driver_ns));
+	json_t *frames = json_array(), *object;
+	struct watch_place place;
+
+	for (size_t i = 0; i < claim->frame_count; i++)
+		json_array_append_new(frames, json_integer((json_int_t)claim->frames[i]));
+	object =
+		json_pack("{s:o,s:s,s:i,s:i,s:i,s:i,s:I,s:I,s:I}", "frames", frames, "function",
+			  watch_functions[claim->function].name, "process", (int)claim->process,
+			  "thread", (int)claim->thread, "scope", (int)claim->scope, "how",
+			  (int)claim->how, "call_ns", (json_int_t)claim->call_ns, "off_cpu_ns",
+			  (json_int_t)claim->off_cpu_ns, "driver_ns", (json_int_t)claim->driver_ns);
+	if (claim->frame_count &&
+	    !watch_place_of(tool.watch, claim->process, claim->frames[0] - 1, claim->ns, &place)) {
+		json_object_set_new(object, "path", json_string_nocheck(place.path));
+		json_object_set_new(object, "offset", json_integer((json_int_t)place.offset));
+	}
+	json_array_append_new(tool.claims, object);
 }
 
 static error_t parse(int key, char *argument, struct argp_state *state)
@@ -433,6 +443,7 @@ int main(int argc, char **argv)
 			kill(child, SIGKILL);
 		return error.number == EPERM || error.number == EACCES ? 77 : 1;
 	}
+	tool.watch = watch;
 	if (tool.offset) {
 		char *name;
 		uint64_t offset = strtoull(tool.offset, &name, 0);

@@ -24,6 +24,7 @@ WITNESS = os.environ["WITNESS"]
 DRIVER = os.environ["SIMCUDA_FOLDER"]
 BUSY = os.environ["BUSY"]
 ESCAPE = os.environ["ESCAPE"]
+LYING = os.environ["LYING"]
 LIBRARY = os.environ["REAL_LIBRARY"]
 BYTES = 1 << 16
 NOBODY = 65534
@@ -48,9 +49,9 @@ class Case(unittest.TestCase):
     def path(self, name):
         return os.path.join(self.folder, name)
 
-    def tool(self, *arguments, prefix=(), **options):
+    def tool(self, *arguments, prefix=(), library=LIBRARY, **options):
         return subprocess.run([*prefix, TOOL, *arguments], capture_output=True, text=True, timeout=60,
-                              env=environment(TMPDIR=self.folder), **options)
+                              env=environment(TMPDIR=self.folder, SLIPSTREAM_LIBRARY=library), **options)
 
     def report(self):
         with open(self.path("report.json"), encoding="utf-8") as stream:
@@ -297,19 +298,34 @@ class Witness(Case):
         self.assertEqual(witness["contradicted"], [])
         self.assertEqual(witness["coverage"]["escaped"], 0)
 
-    def test_a_claim_that_the_kernel_contradicts_is_told(self):
-        """With strict-free the library holds a block back and waits all the same, as it was asked to."""
-        result = self.run_witness(BUSY, "20", "free", options=("--mode", "fix", "--relax", "strict-free"))
-        self.assertEqual(result.returncode, 3, result.stderr)
-        (claim,) = self.report()["witness"]["contradicted"]
-        self.assertEqual((claim["function"], claim["claim"], claim["calls"]), ("cuMemFree_v2", "held back", 1))
-        self.assertGreater(claim["blocked_max_ns"], 200000)
-        self.assertGreaterEqual(claim["call_ns"], claim["blocked_max_ns"])
-        self.assertIn("contradicted: cuMemFree_v2", result.stderr)
-        self.assertEqual(self.run_witness(BUSY, "20", "free", options=("--mode", "fix")).returncode, 3)
-        witness = self.report()["witness"]
-        self.assertGreaterEqual(witness["claims"], 2)
-        self.assertEqual(witness["contradicted"], [])
+    @unittest.skipUnless(LYING, "no <sys/sdt.h>")
+    def test_a_claim_that_the_kernel_contradicts_is_told_with_the_place_that_called(self):
+        """By a library that sleeps before it says that it did not wait; live, and from a trace."""
+        ways = (self.tool("attach", "--json", self.path("report.json"), "--driver", DRIVER, "--", "env", f"LD_PRELOAD={LYING}", BUSY, "20", "free"),
+                lambda: self.tool("run", "--witness", "--json", self.path("report.json"), "--driver", DRIVER, "--", BUSY, "20", "free", library=LYING))
+        for result in ways:
+            result = result() if callable(result) else result
+            self.assertEqual(result.returncode, 3, result.stderr)
+            claims = {claim["frames"][0]["function"]: claim for claim in self.report()["witness"]["contradicted"]}
+            self.assertEqual(sorted(claims), ["free_beside_work", "main"], result.stderr)
+            for claim in claims.values():
+                self.assertEqual((claim["function"], claim["claim"], claim["calls"]), ("cuMemFree_v2", "held back", 1))
+                self.assertGreater(claim["blocked_max_ns"], 200000)
+                self.assertGreaterEqual(claim["call_ns"], claim["blocked_max_ns"])
+                self.assertTrue(claim["frames"][0]["file"].endswith("busy.c"), claim)
+            self.assertRegex(result.stderr, r"contradicted: cuMemFree_v2.*\n +\S*busy\.c:\d+  free_beside_work")
+
+    def test_mode_fix_that_waits_as_it_was_asked_to_is_not_contradicted(self):
+        """With strict-free the library holds a block back and waits all the same; it says so."""
+        for options, waits in ((("--mode", "fix", "--relax", "strict-free"), True), (("--mode", "fix"), False)):
+            result = self.run_witness(BUSY, "20", "free", options=options)
+            self.assertEqual(result.returncode, 3, result.stderr)
+            witness = self.report()["witness"]
+            self.assertEqual(witness["contradicted"], [])
+            self.assertGreaterEqual(witness["claims"], 2)
+            self.assertNotIn("contradicted", result.stderr)
+            frees = sum(rewrite["waits_made"] for rewrite in self.report()["rewrites"])
+            self.assertEqual(frees > 0, waits)
 
     def test_the_kept_folder_has_records_only(self):
         result = self.tool("run", "--witness", "--out", self.path("records"), "--driver", DRIVER, "--", BUSY, "2")

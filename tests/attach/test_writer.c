@@ -24,6 +24,7 @@
 #include "command_modules.h"
 #include "command_rule.h"
 #include "command_write.h"
+#include "emit/usdt.h"
 #include "fake_watch.h"
 #include "witness_summary.h"
 
@@ -155,7 +156,10 @@ static void feed(struct writer *writer)
 				    .how = 2,
 				    .call_ns = 5 * MS,
 				    .off_cpu_ns = 1 * MS,
-				    .driver_ns = 4 * MS};
+				    .driver_ns = 4 * MS,
+				    /* That of the wrapped call, and rubbish. */
+				    .frame_count = 3,
+				    .frames = {0x600200, 0x70000000beef, 0x600300}};
 
 	copy.stream_class = WATCH_STREAM_LEGACY;
 	copy.direction = WATCH_H2D;
@@ -356,6 +360,7 @@ static void sums_up(void **state)
 	assert_int_equal(json_array_size(json_object_get(object, "escaped")), 1);
 	item = of_function(object, "contradicted", "cuMemFree_v2");
 	assert_non_null(item);
+	assert_int_equal(json_array_size(json_object_get(item, "frames")), 1);
 	assert_int_equal(number(item, "blocked_max_ns"), 4 * MS);
 	assert_int_equal(number(object, "claims"), 1);
 	json_decref(object);
@@ -379,6 +384,14 @@ static void true_claims_are_only_counted(void **state)
 	assert_int_equal(json_array_size(json_object_get(object, "contradicted")), 0);
 	json_decref(object);
 	claim.off_cpu_ns++;
+	claim.how = USDT_REWRITE_STAGED;
+	witness_summary_claim(summary, &claim);
+	claim.how = USDT_REWRITE_PARKED_WAITED; /* says itself that it waited */
+	witness_summary_claim(summary, &claim);
+	object = witness_summary_json(summary);
+	assert_int_equal(json_array_size(json_object_get(object, "contradicted")), 0);
+	json_decref(object);
+	claim.how = USDT_REWRITE_PARKED;
 	witness_summary_claim(summary, &claim);
 	object = witness_summary_json(summary);
 	assert_int_equal(json_array_size(json_object_get(object, "contradicted")), 1);

@@ -16,6 +16,8 @@ SKIP = 77
 TOOL, SHIM, SIMCUDA, PROGRAM, READER = (os.path.abspath(path) for path in sys.argv[1:6])
 sys.path.insert(0, READER)
 import slip  # noqa: E402
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import elf_symbols  # noqa: E402
 
 CALLS = {"cuMemAlloc_v2", "cuMemHostAlloc", "cuMemcpyHtoD_v2", "cuMemcpyDtoHAsync_v2", "cuStreamSynchronize", "cuMemFreeHost", "cuMemFree_v2",
          "cuCtxSynchronize"}
@@ -85,6 +87,25 @@ def what_the_shim_claims_is_what_the_driver_did_not_get():
     assert all(not names["program"] for names in by.values()), by
 
 
+def extent_of(function):
+    """Of a function of the program, in its file."""
+    listed = subprocess.run(["nm", "-S", PROGRAM], capture_output=True, text=True, check=True).stdout
+    size = next(int(line.split()[1], 16) for line in listed.splitlines() if line.endswith(f" {function}") and len(line.split()) == 4)
+    begin = elf_symbols.offset(PROGRAM, function)
+    return range(begin, begin + size)
+
+
+def claim_has_the_place_in_the_program_that_called():
+    """And not where the library is inside itself by then; no more frames than are wanted."""
+    for options, most in (("--frames", "8"), 8), ((), 1):
+        seen, _ = run("fix", "--claims", *options)
+        assert len({claim["function"] for claim in seen["claims"]}) == 4, seen["claims"]
+        for claim in seen["claims"]:
+            assert claim.get("path") == PROGRAM and claim["offset"] in extent_of("rounds"), claim
+            assert 1 <= len(claim["frames"]) <= most, claim
+        assert max(len(claim["frames"]) for claim in seen["claims"]) > 1 or most == 1
+
+
 def single_probes_hear_the_same():
     seen, _ = run("observe", "--claims", "--single", "--function", "cuCtxSynchronize")
     assert seen["functions"]["cuCtxSynchronize"]["scoped"] == EXPECTED, seen["functions"]
@@ -131,6 +152,7 @@ def process_without_the_shim_is_seen_as_such():
 
 def main():
     for test in (every_call_that_the_shim_counts_is_seen_behind_its_wrapper_and_in_its_scope, what_the_shim_claims_is_what_the_driver_did_not_get,
+                 claim_has_the_place_in_the_program_that_called,
                  single_probes_hear_the_same, without_claims_wanted_nothing_of_the_shim_is_probed,
                  shim_in_a_layer_that_two_file_systems_share_is_heard_once, process_without_the_shim_is_seen_as_such):
         test()
