@@ -33,6 +33,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "capability.h"
 #include "watch_table.h"
 
 enum {
@@ -238,10 +239,6 @@ struct watch;
  */
 int watch_open(struct watch **ret_watch, const struct watch_options *options,
 	       struct watch_error *error);
-
-/* Capability that watching would need and the loader lacks, NULL: none. Loads nothing. For doctor.
- * `what` becomes what it is needed for. */
-const char *watch_missing_capability(bool single, const char **ret_what);
 
 /* Watches one more process, with the children it has and will have, from now on. -ESRCH: there is none. A library
  * of its own is probed. */

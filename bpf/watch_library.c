@@ -25,7 +25,6 @@
 #include <unistd.h>
 
 #include "alive.h"
-#include "privilege.h"
 #include "probe_site.h"
 #include "watch_internal.h"
 
@@ -369,8 +368,8 @@ static void consider_shim(struct watch *watch, pid_t process, const struct place
 /* Of a process that lives. With `all` one word stands for everybody. */
 static void say_refused(struct watch *watch, pid_t process, int number)
 {
-	bool is_right =
-		(number == EACCES || number == EPERM) && !privilege_has(PRIVILEGE_SYS_PTRACE);
+	bool is_right = (number == EACCES || number == EPERM) &&
+			!capability_is_there(CAPABILITY_SYS_PTRACE);
 
 	if (kill(process, 0) && errno != EPERM)
 		return;

@@ -124,6 +124,7 @@ int command_doctor(int argc, char **argv)
 	doctor_check_driver(&doctor);
 	doctor_check_machine(&doctor);
 	doctor_check_tracing(&doctor);
+	doctor_check_witness(&doctor);
 	doctor_check_environment(&doctor);
 	if (json)
 		failed = print_json(&doctor);

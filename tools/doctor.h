@@ -32,6 +32,7 @@ void doctor_check_driver(
 	struct doctor *doctor); /* doctor_driver.c: libcuda, devices, its settings */
 void doctor_check_machine(struct doctor *doctor);     /* doctor_machine.c: kernel, rights, limits */
 void doctor_check_tracing(struct doctor *doctor);     /* doctor_tracing.c: LTTng, babeltrace2 */
+void doctor_check_witness(struct doctor *doctor);     /* doctor_witness.c: attach, run --witness */
 void doctor_check_environment(struct doctor *doctor); /* doctor_machine.c: variables that matter */
 
 #endif

@@ -180,6 +180,6 @@ void doctor_check_build(struct doctor *doctor)
 		   "no slipstream trace (Debian package liblttng-ctl-dev); own sessions work");
 	check_part(doctor, "analysis", "../tracing/analysis", "slipstream-analyze",
 		   "traces cannot be read (Debian package libbabeltrace2-dev); record files can");
-	check_part(doctor, "bpf", "bpf", "slipstream-witness",
-		   "nothing counts the calls from outside the program");
+	check_part(doctor, "bpf", "../bpf", "slipstream-witness",
+		   "no attach, no run --witness (Debian packages clang, bpftool, libbpf-dev)");
 }

@@ -3,8 +3,10 @@
 
 import json
 import os
+import platform
 import re
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -146,6 +148,45 @@ class Doctor(unittest.TestCase):
     def test_folder_for_records(self):
         self.assertEqual(self.one(self.findings(environment={"TMPDIR": "/proc"}), "records")[0], "warning")
         self.assertEqual(self.one(self.findings(environment={"TMPDIR": self.folder.name}), "records")[0], "ok")
+
+    @unittest.skipUnless(platform.machine() == "x86_64", "the witness is for x86-64")
+    def test_witness_and_the_capability_that_it_lacks(self):
+        findings = self.findings()
+        if not os.path.exists(os.path.join(os.path.dirname(TOOL), "..", "bpf", "slipstream-witness")):
+            self.assertEqual(self.one(findings, "bpf")[0], "note")
+            self.assertNotIn("witness", [finding[0] for finding in findings])
+            self.skipTest("the witness is not part of this build")
+        self.assertEqual(self.one(findings, "bpf")[0], "ok")
+        self.assertTrue(self.one(findings, "bpf")[1].endswith("/slipstream-witness"))
+        if os.geteuid() or not shutil.which("setpriv"):
+            self.skipTest("not root: no rights to give up")
+        for rights, status, text in (([], "note", "CAP_BPF is missing, to load BPF programs"),
+                                     (["perfmon"], "note", "CAP_BPF is missing"),
+                                     (["bpf"], "note", "CAP_PERFMON is missing, to probe functions"),
+                                     (["bpf", "perfmon"], "ok", "processes of other users need CAP_SYS_PTRACE"),
+                                     (["bpf", "perfmon", "sys_ptrace"], "ok", "attach and run --witness work here")):
+            names = ",".join("+" + name for name in rights)
+            keep = [f"--inh-caps=-all,{names}", f"--ambient-caps=-all,{names}"] if names else ["--inh-caps=-all"]
+            result = subprocess.run(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *keep, TOOL, "doctor", "--json"],
+                                    env=self.environment, timeout=60, capture_output=True, text=True, cwd="/")
+            found = next(finding for finding in json.loads(result.stdout)["findings"] if finding["name"] == "witness")
+            if status == "ok" and found["status"] == "warning":
+                self.skipTest("BPF is refused on this machine")
+            self.assertEqual(found["status"], status, found)
+            self.assertIn(text, found["text"])
+
+    @unittest.skipUnless(platform.machine() == "x86_64", "the witness is for x86-64")
+    def test_probes_for_tracers(self):
+        status, text = self.one(self.findings(), "usdt")
+        self.assertEqual(status, "note")
+        self.assertIn("no probes for tracers", text)
+        with open(os.path.join(self.folder.name, "told.c"), "w") as file:
+            file.write("#include <sys/sdt.h>\nvoid told(int a);\nvoid told(int a) { STAP_PROBE1(slipstream, wait, a); STAP_PROBE1(other, not_ours, a); }\n")
+        library = os.path.join(self.folder.name, "libtold.so")
+        if subprocess.run([CC, "-shared", "-fPIC", file.name, "-o", library], capture_output=True).returncode:
+            self.skipTest("no <sys/sdt.h>")
+        result = json.loads(self.run_tool("--json", environment={"SLIPSTREAM_LIBRARY": library}).stdout)
+        self.assertIn({"name": "usdt", "status": "ok", "text": "the library tells tracers: wait"}, result["findings"])
 
     def test_control_characters(self):
         text = self.run_tool(environment={"CUDA_VISIBLE_DEVICES": "\x1b[31m"}).stdout
