@@ -70,6 +70,7 @@ struct witness_summary *witness_summary_free(struct witness_summary *summary)
 	tree_done(&summary->functions);
 	lines_done(&summary->sites);
 	lines_done(&summary->escaped);
+	lines_done(&summary->unpreloaded);
 	lines_done(&summary->denied);
 	free(summary);
 	return NULL;
@@ -267,6 +268,9 @@ void witness_summary_call(struct witness_summary *summary, const struct witness_
 	witness_split(call, ns);
 	if (call->shim && call->by == WITNESS_BY_PROGRAM)
 		add_line(line_of(&summary->escaped, call->function, "", &call->stack), call, ns);
+	if (!call->shim && call->by == WITNESS_BY_PROGRAM)
+		add_line(line_of(&summary->unpreloaded, call->function, "", &call->stack), call,
+			 ns);
 	/* Its time is that of the call around it. */
 	if (call->by == WITNESS_BY_LIBRARY || call->nested) {
 		function_of(summary, call->function)->nested++;

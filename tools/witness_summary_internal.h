@@ -39,6 +39,7 @@ struct witness_summary {
 	struct witness_tree functions;       /* struct witness_function */
 	struct witness_tree sites;           /* struct witness_line: all calls that are shown */
 	struct witness_tree escaped, denied; /* struct witness_line */
+	struct witness_tree unpreloaded;     /* the same: of processes without the library */
 	uint64_t shim_by[WITNESS_BYS], other_entries;
 	struct witness_loss loss;
 	bool has_loss, has_counts;

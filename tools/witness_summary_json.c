@@ -232,6 +232,14 @@ static json_t *coverage_json(const struct witness_summary *summary)
 	return object;
 }
 
+static bool has_shim(const struct witness_summary *summary)
+{
+	for (int by = 0; by < WITNESS_BYS; by++)
+		if (summary->shim_by[by])
+			return true;
+	return false;
+}
+
 static json_t *loss_json(const struct witness_loss *loss)
 {
 	json_t *object = memory_check(json_object());
@@ -257,6 +265,9 @@ json_t *witness_summary_json(const struct witness_summary *summary)
 	set(object, "functions", functions_json(summary));
 	set(object, "coverage", coverage_json(summary));
 	set(object, "escaped", lines_json(&summary->escaped, false));
+	/* Where nobody has the library, nobody lacks it. */
+	set(object, "unpreloaded",
+	    has_shim(summary) ? lines_json(&summary->unpreloaded, false) : json_array());
 	set(object, "claims", integer(summary->claims));
 	set(object, "contradicted", lines_json(&summary->denied, true));
 	return object;

@@ -19,12 +19,16 @@ import unittest
 
 import jsonschema
 
+sys.path.insert(0, os.path.join(os.environ["SOURCE_ROOT"], "bpf", "test"))
+import elf_symbols  # noqa: E402
+
 TOOL = os.environ["TESTED_TOOL"]
 WITNESS = os.environ["WITNESS"]
 DRIVER = os.environ["SIMCUDA_FOLDER"]
 BUSY = os.environ["BUSY"]
 ESCAPE = os.environ["ESCAPE"]
 LYING = os.environ["LYING"]
+ROUTES = os.environ["ROUTES"]
 LIBRARY = os.environ["REAL_LIBRARY"]
 BYTES = 1 << 16
 NOBODY = 65534
@@ -297,6 +301,25 @@ class Witness(Case):
         self.assertGreaterEqual(witness["claims"], 1)  # the free at the end
         self.assertEqual(witness["contradicted"], [])
         self.assertEqual(witness["coverage"]["escaped"], 0)
+
+    def test_five_ways_past_the_preload_are_each_told(self):
+        driver = os.path.join(DRIVER, "libcuda.so.1")
+        result = self.run_witness(ROUTES, driver, ESCAPE, hex(elf_symbols.address(driver, "cuCtxSynchronize")))
+        self.assertEqual(result.returncode, 0, result.stderr)
+        report = self.report()
+        witness = report["witness"]
+        found = sorted((item["function"], item["calls"], item["frames"][0]["function"]) for item in witness["escaped"])
+        self.assertEqual(found, [("cuCtxSynchronize", 1, "escape_rounds"), ("cuCtxSynchronize", 11, "saved_address"),
+                                 ("cuMemsetD8_v2", 12, "escape_rounds"), ("cuStreamSynchronize", 13, "other_namespace")])
+        found = [(item["function"], item["calls"], item["frames"][0]["function"]) for item in witness["unpreloaded"]]
+        self.assertEqual(found, [("cuCtxSynchronize", 15, "through_the_library")])
+        coverage = witness["coverage"]
+        self.assertEqual((coverage["wrapper"], coverage["escaped"], coverage["without_shim"]), (11, 37, 15))
+        self.assertEqual(len(report["coverage"]["export_tables"]), 1)
+        self.assertTrue(report["coverage"]["inconclusive"])
+        self.assertIn("15 calls of processes without the library, as the kernel saw (WITNESS)", report["coverage"]["reasons"])
+        self.assertIn("not covered: 15 calls of processes without the library\n", result.stderr)
+        self.assertRegex(result.stderr, r"without the library: cuCtxSynchronize, 15 calls.*\n +\S*routes\.c:\d+  through_the_library")
 
     @unittest.skipUnless(LYING, "no <sys/sdt.h>")
     def test_a_claim_that_the_kernel_contradicts_is_told_with_the_place_that_called(self):
