@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <sys/stat.h>
 
+#include "alive.h"
 #include "memory.h"
 #include "watch.h"
 
@@ -127,6 +128,18 @@ static int open_place(pid_t process, const struct watch_place *place)
 	return descriptor;
 }
 
+static char *path_from_here(pid_t process, const struct watch_place *place)
+{
+	_cleanup_free_ char *rooted = memory_format("/proc/%d/root%s", process, place->path);
+	_cleanup_close_ int here = -1, there = -1;
+
+	if (place->path[0] == '/')
+		here = open_same(place->path, place);
+	if (place->path[0] == '/' && here < 0)
+		there = open_same(rooted, place);
+	return memory_copy(there >= 0 ? rooted : place->path);
+}
+
 const struct module_file *module_file_of(struct module_files *files, pid_t process,
 					 const struct watch_place *place)
 {
@@ -136,13 +149,16 @@ const struct module_file *module_file_of(struct module_files *files, pid_t proce
 	for (size_t i = files->count; i-- > 0;) {
 		file = files->items[i];
 		if (file->device == place->device && file->inode == place->inode &&
-		    !strcmp(file->path, place->path))
+		    !strcmp(file->name, place->path))
 			return file;
 	}
 	file = memory_new(sizeof(*file));
 	file->device = place->device;
 	file->inode = place->inode;
-	file->path = memory_copy(place->path);
+	file->name = memory_copy(place->path);
+	/* Its first thread may have ended, and with it what /proc tells of the process. */
+	process = alive_thread(process) ? alive_thread(process) : process;
+	file->path = path_from_here(process, place);
 	descriptor = open_place(process, place);
 	if (descriptor >= 0) {
 		read_headers(file, descriptor);
@@ -158,6 +174,7 @@ void module_files_done(struct module_files *files)
 	for (size_t i = 0; i < files->count; i++) {
 		free(files->items[i]->segments);
 		free(files->items[i]->path);
+		free(files->items[i]->name);
 		free(files->items[i]);
 	}
 	free(files->items);

@@ -17,7 +17,10 @@ struct watch_place;
 struct module_file {
 	dev_t device;
 	ino_t inode;
-	char *path; /* as the kernel names it: for people, and to be looked up by build id */
+	char *name; /* as the kernel names it */
+	/* For people, and to be looked up by build id: the name, or where that leads to another file here (in a container with a root of its
+	 * own) the way through its process, which is good while that lives. */
+	char *path;
 	char build_id[2 * MODULE_BUILD_ID_BYTES + 1]; /* hexadecimal; "" not known */
 	struct module_segment *segments;
 	size_t segment_count;

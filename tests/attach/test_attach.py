@@ -131,6 +131,36 @@ class Attach(Case):
         self.assertIn("none of these processes is there", self.tool("attach", str(dead.pid), str(dead.pid)).stderr)
         dead.wait()
 
+    @unittest.skipUnless(os.geteuid() == 0 and shutil.which("unshare"), "only root has containers here")
+    def test_program_in_a_container_is_named_with_its_lines(self):
+        """Its files have names there that lead to other files here, or to none."""
+        root = self.path("root")
+        listed = subprocess.run(["ldd", BUSY], capture_output=True, text=True, env=environment(LD_LIBRARY_PATH=DRIVER), check=True).stdout
+        for path, name in [(BUSY, "/bin/busy"), *((path, path) for path in re.findall(r"(/\S+) \(0x", listed))]:
+            name = "/opt/libcuda.so.1" if "libcuda" in path else name
+            os.makedirs(root + os.path.dirname(name), exist_ok=True)
+            shutil.copy(path, root + name)
+        inside = os.path.join(os.environ["SOURCE_ROOT"], "bpf", "test", "inside.py")
+        process = subprocess.Popen(["unshare", "--mount", "--pid", "--fork", "python3", inside, root, "/bin/busy", "20", "forever"],
+                                   stdout=subprocess.PIPE, text=True, env=environment(LD_LIBRARY_PATH="/opt"), start_new_session=True)
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.wait)
+        self.addCleanup(os.killpg, process.pid, signal.SIGKILL)
+        if process.stdout.readline() != "round\n":
+            self.skipTest("no namespaces here")
+        with open(f"/proc/{process.pid}/task/{process.pid}/children", encoding="ascii") as file:
+            inner = int(file.read())
+        result = self.tool("attach", "--for", "1", "--json", self.path("report.json"), str(process.pid))
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("found /opt/libcuda.so.1", result.stderr)
+        report = self.report()
+        self.assertEqual([item["pid"] for item in report["processes"]], [inner])
+        copy = functions(report)["cuMemcpyHtoD_v2"]
+        self.assertGreater(copy["calls"], 0)
+        self.assertEqual(copy["bytes"], copy["calls"] * BYTES)
+        self.assertEqual((copy["sites"][0]["frames"][0]["function"], os.path.basename(copy["sites"][0]["frames"][0]["file"])),
+                         ("copy_and_wait", "busy.c"))
+
     def test_ctrl_c_ends_it_with_a_report(self):
         process = self.busy("20", "forever")
         tracer = subprocess.Popen([TOOL, "attach", str(process.pid)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
