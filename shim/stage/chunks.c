@@ -19,7 +19,9 @@
 #define EARN_SHARE 8
 #define EARN_LEAST ((uint64_t)1 << 20)
 /* Pending chunks that are asked for in one look; a query costs up to 1.3 us. */
-#define ASK_MOST   4
+#define ASK_MOST 4
+/* The first that is asked for is so many behind the oldest, where both are on the legacy stream: if it is done, all up to it are. */
+#define ASK_AHEAD  15
 #define SMALL_MAX  (CHUNKS_MAX / 2)
 #define SMALL_EACH (CHUNK_BYTES / CHUNK_SMALL_BYTES)
 
@@ -48,6 +50,7 @@ static struct set {
   set_small = {small, small_free, small_pending, 0, 0};
 
 static uint64_t earned, registered;
+static uint64_t tickets; /* the last one drawn */
 
 void chunks_earn(uint64_t bytes)
 {
@@ -117,19 +120,53 @@ static bool take_free(struct chunk *chunk, uint64_t context)
 	return false;
 }
 
+/* From PENDING: nobody else has it, until it is given on. */
+static bool take_pending(struct chunk *chunk, uint64_t context)
+{
+	if (state_of(chunk) != PENDING ||
+	    __atomic_load_n(&chunk->context, __ATOMIC_RELAXED) != context ||
+	    !from_to(chunk, PENDING, MAKING))
+		return false;
+	if (__atomic_load_n(&chunk->context, __ATOMIC_RELAXED) == context)
+		return true;
+	to(chunk, PENDING);
+	return false;
+}
+
+/*
+ * A copy with this ticket is done on the legacy stream of the context: so are those of lesser tickets, which had been submitted before its event was
+ * recorded. The stream runs them in order.
+ */
+static void free_older(struct set *set, uint64_t context, uint64_t ticket)
+{
+	/* Acquire: pairs with more_words(). */
+	uint32_t words = __atomic_load_n(&set->words, __ATOMIC_ACQUIRE), word;
+	struct chunk *chunk;
+	uint64_t found;
+
+	for (word = 0; word < words; word++) {
+		found = __atomic_load_n(&set->pending[word], __ATOMIC_RELAXED);
+		for (; found; found &= found - 1) {
+			chunk = &set->chunks[word * 64 + (uint32_t)__builtin_ctzll(found)];
+			if (!take_pending(chunk, context))
+				continue;
+			if (chunk->ticket && chunk->ticket < ticket) {
+				unmark(set->pending, (size_t)(chunk - set->chunks));
+				to_free(chunk);
+			} else {
+				to(chunk, PENDING);
+			}
+		}
+	}
+}
+
 /* True: it was pending, and is done; now taken. */
 static bool take_done(struct chunk *chunk, uint64_t context, unsigned int *left)
 {
 	CUresult result;
 
-	if (!*left || state_of(chunk) != PENDING ||
-	    __atomic_load_n(&chunk->context, __ATOMIC_RELAXED) != context ||
-	    !from_to(chunk, PENDING, MAKING))
+	if (!*left || !take_pending(chunk, context))
 		return false;
-	if (__atomic_load_n(&chunk->context, __ATOMIC_RELAXED) != context) {
-		to(chunk, PENDING);
-		return false;
-	}
 	--*left;
 	result = driver.cuEventQuery(chunk->event);
 	if (result == CUDA_SUCCESS) {
@@ -145,18 +182,19 @@ static bool take_done(struct chunk *chunk, uint64_t context, unsigned int *left)
 	return false;
 }
 
-static struct chunk *take_from(struct set *set, const uint64_t *bits, uint64_t context)
+/* `left`: questions that may still be asked. */
+static struct chunk *take_from(struct set *set, const uint64_t *bits, uint64_t context,
+			       unsigned int *left)
 {
 	/* Acquire: pairs with more_words(). */
 	uint32_t words = __atomic_load_n(&set->words, __ATOMIC_ACQUIRE);
 	uint32_t first = __atomic_load_n(&set->next, __ATOMIC_RELAXED), word, i;
 	uint64_t behind = ~UINT64_C(0) << first % 64, found;
-	unsigned int left = ASK_MOST;
 	struct chunk *chunk;
 
 	word = first / 64 < words ? first / 64 : 0;
 	/* It begins and ends within the first word. */
-	for (i = 0; words && i <= words && left; i++, word = word + 1 < words ? word + 1 : 0) {
+	for (i = 0; words && i <= words && *left; i++, word = word + 1 < words ? word + 1 : 0) {
 		found = __atomic_load_n(&bits[word], __ATOMIC_RELAXED) &
 			(!i           ? behind
 			 : i == words ? ~behind
@@ -164,30 +202,67 @@ static struct chunk *take_from(struct set *set, const uint64_t *bits, uint64_t c
 		for (; found; found &= found - 1) {
 			chunk = &set->chunks[word * 64 + (uint32_t)__builtin_ctzll(found)];
 			if (bits == set->free ? take_free(chunk, context)
-					      : take_done(chunk, context, &left))
+					      : take_done(chunk, context, left))
 				return chunk;
 		}
 	}
 	return NULL;
 }
 
-static struct chunk *find(struct set *set, uint64_t context)
+static struct chunk *taken(struct set *set, uint64_t *bits, struct chunk *chunk)
 {
-	uint64_t *bits = set->free;
-	struct chunk *chunk = take_from(set, bits, context);
-	size_t number;
+	size_t number = (size_t)(chunk - set->chunks);
 
-	if (!chunk) {
-		bits = set->pending;
-		chunk = take_from(set, bits, context);
-	}
-	if (!chunk)
-		return NULL;
-	number = (size_t)(chunk - set->chunks);
 	unmark(bits, number);
 	/* From the one behind it on: so the oldest pending one comes first. */
 	__atomic_store_n(&set->next, (uint32_t)number + 1, __ATOMIC_RELAXED);
 	return chunk;
+}
+
+/* One that is some way behind the oldest, if it is done; those before it are free then. One question instead of one for each. */
+static struct chunk *take_ahead(struct set *set, uint64_t context, unsigned int *left)
+{
+	uint32_t words = __atomic_load_n(&set->words, __ATOMIC_RELAXED);
+	uint32_t number = __atomic_load_n(&set->next, __ATOMIC_RELAXED) + ASK_AHEAD;
+	struct chunk *chunk;
+
+	if (!words)
+		return NULL;
+	chunk = &set->chunks[number % (words * 64)];
+	/* Before it is taken this is a hint only; behind that it is the owner's. */
+	if (!__atomic_load_n(&chunk->ticket, __ATOMIC_RELAXED) || !take_done(chunk, context, left))
+		return NULL;
+	if (chunk->ticket)
+		free_older(set, context, chunk->ticket);
+	return chunk;
+}
+
+static struct chunk *find(struct set *set, uint64_t context)
+{
+	unsigned int left = ASK_MOST;
+	struct chunk *chunk = take_from(set, set->free, context, &left);
+
+	if (chunk)
+		return taken(set, set->free, chunk);
+	chunk = take_ahead(set, context, &left);
+	if (!chunk)
+		chunk = take_from(set, set->pending, context, &left);
+	return chunk ? taken(set, set->pending, chunk) : NULL;
+}
+
+struct chunk *chunk_take_ready(uint64_t context, enum chunk_kind kind)
+{
+	struct set *set = kind == CHUNK_SMALL ? &set_small : &set_large;
+	unsigned int left = 1; /* nobody is asked about a free one */
+	struct chunk *chunk = take_from(set, set->free, context, &left);
+
+	if (!chunk)
+		return NULL;
+	if (chunk->event)
+		return taken(set, set->free, chunk);
+	/* It will get one where that may be asked for. */
+	to(chunk, FREE);
+	return NULL;
 }
 
 void *chunk_map(size_t bytes)
@@ -377,6 +452,11 @@ static unsigned int event_flags(void)
 
 bool chunk_give_behind(struct chunk *chunk, CUstream stream)
 {
+	/* Between the copy and the record. Other streams' handles may come back for other streams, and a thread's own names one for each. */
+	__atomic_store_n(
+		&chunk->ticket,
+		stream == CU_STREAM_LEGACY ? __atomic_add_fetch(&tickets, 1, __ATOMIC_SEQ_CST) : 0,
+		__ATOMIC_RELAXED);
 	if ((chunk->event ||
 	     QUIETLY(driver.cuEventCreate(&chunk->event, event_flags())) == CUDA_SUCCESS) &&
 	    driver.cuEventRecord(chunk->event, stream) == CUDA_SUCCESS) {

@@ -44,6 +44,8 @@ struct chunk {
 	void *memory;
 	uint64_t context; /* written while MAKING */
 	CUevent event;    /* 0: none yet */
+	/* Of a copy on the legacy stream, drawn when it had been submitted: all with lesser ones are done when its event is. 0: another stream. */
+	uint64_t ticket;
 	uint32_t state;
 };
 
@@ -52,13 +54,15 @@ void chunks_earn(uint64_t bytes);
 
 /*
  * A free chunk, now TAKEN, registering one if none is free and that is earned; NULL: none, the driver is to copy. Asks the driver about a
- * few pending ones. `context` is the current one.
+ * few pending ones. `context` is the current one. In the relaxed capture mode.
  */
 struct chunk *chunk_take(uint64_t context, enum chunk_kind kind);
+/* The same of those that are known to be free, and have an event: asks the driver nothing, in any capture mode. NULL: chunk_take() may have one. */
+struct chunk *chunk_take_ready(uint64_t context, enum chunk_kind kind);
 
 /* Used by nobody any more. */
 void chunk_give(struct chunk *chunk);
-/* The driver may use it until what is now in the stream is done. False: no event could be recorded, and the chunk is dead. */
+/* The driver may use it until what is now in the stream is done. False: no event could be recorded, and the chunk is dead. Of one that was ready in any capture mode. */
 bool chunk_give_behind(struct chunk *chunk, CUstream stream);
 /* Waits until what is now in the stream is done, as the context's flags say. Still taken. */
 CUresult chunk_wait_behind(struct chunk *chunk, CUstream stream);

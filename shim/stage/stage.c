@@ -95,21 +95,11 @@ static bool is_few(const struct stage_copy *copy)
 	       copy->width <= CHUNK_SMALL_BYTES && copy->width && copy->host && copy->device;
 }
 
-static bool copy_few(const struct stage_copy *copy)
+/* `chunk`: has an event, or this is the relaxed capture mode. */
+static bool copy_few(const struct stage_copy *copy, struct chunk *chunk)
 {
-	uintptr_t first = (uintptr_t)copy->host;
-	struct chunk *chunk;
 	CUresult result;
 
-	if (!stage_memory_is_readable(first, first + copy->width)) {
-		stage_says(untouchable);
-		return false;
-	}
-	chunk = chunk_take(copy->context, CHUNK_SMALL);
-	if (!chunk) {
-		stage_says(no_chunk);
-		return false;
-	}
 	if (is_streamed(copy, copy->width))
 		copy_bytes_streamed(chunk->memory, copy->host, copy->width);
 	else
@@ -316,16 +306,10 @@ static size_t piece_of(size_t bytes)
 	return piece < stage_tuning.piece_bytes ? piece : stage_tuning.piece_bytes;
 }
 
-static bool copy(const struct stage_copy *what)
+static bool copy(const struct stage_copy *what, size_t bytes)
 {
-	size_t bytes;
 	struct stage_shape shape;
 
-	if (is_few(what)) {
-		chunks_earn(what->width);
-		return copy_few(what);
-	}
-	bytes = stage_shape_bytes(what);
 	if (!stage_shape(&shape, what, CHUNK_BYTES, bytes < SPLIT_MIN ? CHUNK_BYTES : SPLIT_UNIT))
 		return false;
 	chunks_earn(bytes);
@@ -341,26 +325,62 @@ void stage_says(const char *why)
 		said = why;
 }
 
-enum stage_outcome stage_copy(const struct stage_copy *what)
+static bool is_possible(void)
+{
+	return driver.cuMemHostRegister_v2 && driver.cuEventCreate && driver.cuEventRecord &&
+	       driver.cuEventQuery && driver.cuEventSynchronize && driver.cuMemcpyHtoDAsync_v2 &&
+	       driver.cuMemcpyDtoHAsync_v2 && driver.cuThreadExchangeStreamCaptureMode;
+}
+
+/* Everything that a capture of others must not hear of: registrations, queries, waits. */
+static bool copy_relaxed(const struct stage_copy *what)
 {
 	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+	struct chunk *chunk;
 	int cancel_state;
 	bool done = false;
 
+	if (driver.cuThreadExchangeStreamCaptureMode(&mode) != CUDA_SUCCESS)
+		return false;
+	/* A thread that ended here would leave its gate closed. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+	if (is_few(what)) {
+		chunk = chunk_take(what->context, CHUNK_SMALL);
+		if (chunk)
+			done = copy_few(what, chunk);
+		else
+			stage_says(no_chunk);
+	} else {
+		done = copy(what, stage_shape_bytes(what));
+	}
+	pthread_setcancelstate(cancel_state, NULL);
+	driver.cuThreadExchangeStreamCaptureMode(&mode);
+	return done;
+}
+
+enum stage_outcome stage_copy(const struct stage_copy *what)
+{
+	uintptr_t first = (uintptr_t)what->host;
+	struct chunk *chunk = NULL;
+	bool done = false;
+
 	said = NULL;
-	if (driver.cuMemHostRegister_v2 && driver.cuEventCreate && driver.cuEventRecord &&
-	    driver.cuEventQuery && driver.cuEventSynchronize && driver.cuMemcpyHtoDAsync_v2 &&
-	    driver.cuMemcpyDtoHAsync_v2 && driver.cuThreadExchangeStreamCaptureMode &&
-	    driver.cuThreadExchangeStreamCaptureMode(&mode) == CUDA_SUCCESS) {
-		/* A thread that ended here would leave its gate closed. */
-		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
-		done = copy(what);
-		pthread_setcancelstate(cancel_state, NULL);
-		driver.cuThreadExchangeStreamCaptureMode(&mode);
+	if (!is_possible()) {
+		done = false;
+	} else if (is_few(what)) {
+		chunks_earn(what->width);
+		if (!stage_memory_is_readable(first, first + what->width)) {
+			stage_says(untouchable);
+		} else {
+			chunk = chunk_take_ready(what->context, CHUNK_SMALL);
+			done = chunk ? copy_few(what, chunk) : copy_relaxed(what);
+		}
+	} else {
+		done = copy_relaxed(what);
 	}
 	if (!done)
 		stage_says("no room to stage a copy, or it could not be begun");
-	if (said)
+	if (__builtin_expect(said != NULL, 0))
 		emit_note(NOTE_REWRITE, said);
 	return done ? STAGE_DONE : STAGE_DRIVER;
 }

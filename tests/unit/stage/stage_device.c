@@ -36,6 +36,7 @@ static struct event {
 	uint64_t number;
 } events[EVENTS];
 static uint32_t event_count, stop, hold, share;
+static struct stream *held;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_t thread;
 static uint64_t random_state;
@@ -107,7 +108,7 @@ static bool next(struct stream *stream, struct operation *ret_operation)
 	bool internal = stream >= &streams[DEVICE_PROGRAM];
 	int i;
 
-	if (stream->done == stream->submitted || (!internal && hold))
+	if (stream->done == stream->submitted || (!internal && hold) || stream == held)
 		return false;
 	for (i = 0; internal && share && i < DEVICE_PROGRAM; i++)
 		if (streams[i].done < streams[i].submitted &&
@@ -452,6 +453,7 @@ void device_start(uint64_t seed)
 	memset(events, 0, sizeof(events));
 	stream_count = DEVICE_PROGRAM;
 	event_count = stop = hold = share = 0;
+	held = NULL;
 	random_state = seed;
 	device_fail(DEVICE_REGISTER, 0, CUDA_SUCCESS);
 	device_journal();
@@ -512,6 +514,13 @@ void device_hold(bool on)
 {
 	pthread_mutex_lock(&lock);
 	hold = on;
+	pthread_mutex_unlock(&lock);
+}
+
+void device_hold_stream(CUstream stream)
+{
+	pthread_mutex_lock(&lock);
+	held = stream ? stream_of(stream) : NULL;
 	pthread_mutex_unlock(&lock);
 }
 

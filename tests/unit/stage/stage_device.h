@@ -50,6 +50,8 @@ const char *device_journal(void);
 
 /* Program's streams are held at their next operation. */
 void device_hold(bool hold);
+/* This one alone, beside that; NULL: none. */
+void device_hold_stream(CUstream stream);
 /* Internal streams stand behind a waiting stream of the program's, as in one queue of the hardware. */
 void device_share(bool share);
 

@@ -146,6 +146,9 @@ static void test_order_of_calls(void **state)
 	device_journal();
 	assert_int_equal(stage_copy(&copy), STAGE_DONE);
 	assert_calls("xr1Cn1Rx");
+	/* The next has none yet. */
+	assert_int_equal(stage_copy(&copy), STAGE_DONE);
+	assert_calls("x1Cn1Rx");
 	assert_true(device_settle());
 	copy.width = MIB;
 	assert_int_equal(stage_copy(&copy), STAGE_DONE);
@@ -202,8 +205,8 @@ static void test_small_ones_queue_up(void **state)
 	release(device, 64 * 64 * KIB);
 }
 
-static unsigned int stage_many(unsigned int count, uint64_t of_context, char *device, char *host,
-			       unsigned int *ret_asked)
+static unsigned int stage_many(unsigned int count, uint64_t of_context, CUstream stream,
+			       char *device, char *host, unsigned int *ret_asked)
 {
 	unsigned int staged = 0;
 
@@ -212,40 +215,91 @@ static unsigned int stage_many(unsigned int count, uint64_t of_context, char *de
 		struct stage_copy copy = line(true, device + i * KIB, host, KIB);
 
 		copy.context = of_context;
+		copy.stream = stream;
 		staged += stage_copy(&copy) == STAGE_DONE;
 	}
 	*ret_asked = device_count(DEVICE_EVENT_QUERY);
 	return staged;
 }
 
-/* Free ones are taken without a question; of pending ones the oldest is asked first, so a stream that is done never costs a second one. */
+/*
+ * Free ones are taken without a question; of pending ones the oldest is asked first, so a stream that is done never costs a second one. On the legacy
+ * stream one that is done stands for those before it.
+ */
 static void test_small_chunks_are_asked_oldest_first(void **state)
 {
+	const struct {
+		CUstream stream;
+		unsigned int asked, exchanged;
+	} runs[] = {{CU_STREAM_LEGACY, 8, 7}, {DEVICE_STREAM(3), 64, 64}};
 	char *host = random_bytes(KIB), *device = map(64 * KIB);
-	unsigned int asked;
+	unsigned int asked, i;
 
-	device_hold(true);
-	/* Before a second large one is cut. */
-	assert_int_equal(stage_many(64, context, device, host, &asked), 64);
-	assert_int_equal(asked, 4);
-	/* Full: a few are asked, and the driver copies. */
-	assert_int_equal(stage_many(1, context, device, host, &asked), 0);
-	assert_int_equal(asked, 4);
-	/* Another context has its own. */
-	assert_int_equal(stage_many(64, context + 1, device, host, &asked), 64);
-	assert_int_equal(asked, 4);
-	device_hold(false);
-	stage_wait_pending();
-	/* Those that are done, each once; behind them are those that the held stream has by now. */
-	device_hold(true);
-	assert_int_equal(stage_many(64, context, device, host, &asked), 64);
-	assert_int_equal(asked, 64);
-	assert_int_equal(stage_many(1, context, device, host, &asked), 0);
-	assert_int_equal(asked, 4);
-	device_hold(false);
-	context++;
+	for (i = 0; i < 2; i++, context += 2) {
+		CUstream stream = runs[i].stream;
+
+		device_hold(true);
+		/* Before a second large one is cut. */
+		assert_int_equal(stage_many(64, context, stream, device, host, &asked), 64);
+		assert_int_equal(asked, 4);
+		/* Full: a few are asked, and the driver copies. */
+		assert_int_equal(stage_many(1, context, stream, device, host, &asked), 0);
+		assert_int_equal(asked, 4);
+		/* Another context has its own. */
+		assert_int_equal(stage_many(64, context + 1, stream, device, host, &asked), 64);
+		assert_int_equal(asked, 4);
+		device_hold(false);
+		stage_wait_pending();
+		/* Those that are done, each once; behind them are those that the held stream has by now. */
+		device_hold(true);
+		assert_int_equal(stage_many(64, context, stream, device, host, &asked), 64);
+		assert_int_equal(asked, runs[i].asked);
+		/* Only who asks needs another capture mode. */
+		assert_int_equal(device_count(DEVICE_EXCHANGE), 2 * runs[i].exchanged);
+		assert_int_equal(stage_many(1, context, stream, device, host, &asked), 0);
+		assert_int_equal(asked, 4);
+		device_hold(false);
+		stage_wait_pending();
+	}
 	release(host, KIB);
 	release(device, 64 * KIB);
+}
+
+/* What is done on the legacy stream says nothing of another one, nor of another context's: their chunks are not filled anew under a copy. */
+static void test_done_for_its_own_stream_only(void **state)
+{
+	char *host = random_bytes(4 * KIB), *device = map(200 * KIB);
+	CUstream late = DEVICE_STREAM(2);
+	unsigned int asked, i;
+
+	device_hold_stream(late);
+	for (i = 0; i < 32; i++) {
+		memset(host, (int)i, KIB);
+		assert_int_equal(stage_many(1, context, i % 4 == 1 ? late : CU_STREAM_LEGACY,
+					    device + i * KIB, host, &asked),
+				 1);
+	}
+	assert_int_equal(stage_many(8, context + 1, late, device + 100 * KIB, host, &asked), 8);
+	/* As many as there are chunks; some are the driver's, then. */
+	for (i = 0; i < 200; i++) {
+		memset(host, 100, KIB);
+		(void)stage_many(1, context + i % 2, CU_STREAM_LEGACY, device + 150 * KIB, host,
+				 &asked);
+		if (i % 40 == 0)
+			usleep(2000);
+	}
+	device_hold_stream(NULL);
+	assert_true(device_settle());
+	for (i = 0; i < 32; i++) {
+		memset(host, (int)i, KIB);
+		assert_memory_equal(device + i * KIB, host, KIB);
+	}
+	memset(host, 31, KIB);
+	for (i = 0; i < 8; i++)
+		assert_memory_equal(device + (100 + i) * KIB, host, KIB);
+	context++;
+	release(host, 4 * KIB);
+	release(device, 200 * KIB);
 }
 
 /* A few pages are asked about one by one: their borders, and what the first and the last byte lie in. */
@@ -838,6 +892,7 @@ int main(int argc, char **argv)
 		TEST(test_order_of_calls),
 		TEST(test_small_ones_queue_up),
 		TEST(test_small_chunks_are_asked_oldest_first),
+		TEST(test_done_for_its_own_stream_only),
 		TEST(test_readable_to_the_byte),
 		TEST(test_every_failure_at_every_place),
 		TEST(test_without_a_capture_mode_nothing_is_done),
