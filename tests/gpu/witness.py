@@ -129,18 +129,27 @@ def where_in(suite, pid):
         sites = {**(default or {}).get("sites", {}), **(every or {}).get("sites", {})}
         probed = set(found["default"])
         missing = [name for name in here if name not in probed]
-        skipped = [name for name in missing if sites.get(name) == 4 and default and default["libraries"][0]["skipped"]]
+        library = (default or {}).get("libraries", [])[:1]
+        skipped = [name for name in missing if sites.get(name) == 4 and library and library[0]["skipped"]]
         cannot = refused(suite, pid, memory, [name for name in missing if name not in skipped])
+        rest = [word for name in here if name not in cannot for word in ("--function", name)]
+        if cannot and rest:
+            sites.update((suite.watch("where-rest", "--pid", pid, *rest, while_watching=lambda: None) or {}).get("sites", {}))
         left = memory.probed()
-    library = default["libraries"][0] if default else {}
+    for names in places.same_function(exported):
+        site = next((sites[name] for name in names if name in sites), None)
+        if site:
+            sites.update(dict.fromkeys(names, site))
     extra = sorted(probed - set(suite.default) - aliases)
     result.update(
         kinds=count_kinds([(name, kind_of(sites.get(name), exported[name].code), exported[name].code) for name in here]),
         all_kinds=count_kinds([(name, kind_of(site, exported[name].code), exported[name].code) for name, site in sites.items() if name in exported]),
-        probed=len(probed), skipped=skipped, cannot={name: exported[name].code.hex(" ") for name in cannot}, aliases=sorted(aliases), said=library,
+        probed=len(probed), skipped=skipped, cannot={name: exported[name].code.hex(" ") for name in cannot}, aliases=sorted(aliases), counted=library, said=(default or {}).get("said", []),
         every_probed=len(found["every"]), left=left)
     for kind, row in result["kinds"].items():
         print(f"      {len(row['functions']):4} {kind}: begin with " + ", ".join(f"{begin} ({count})" for begin, count in row["begin"].items()))
+    for line in result["said"]:
+        print(f"      the watch says: {line}")
     for name, code in result["cannot"].items():
         print(f"      cannot be probed: {name}: {code}")
     for name in skipped:
