@@ -2,6 +2,7 @@
 /* Writer (command_write.h). Called by the watch mode of slipstream-witness and by its unit test. */
 #include "command_write.h"
 
+#include "command_held.h"
 #include "command_process.h"
 #include "command_rule.h"
 #include "emit/record.h"
@@ -9,27 +10,13 @@
 #include "sum.h"
 #include "witness_summary.h"
 
-/* What waits for its turn: a call or a claim. */
-struct held {
-	uint64_t ns, number; /* equal times stay in the order in which they came */
-	struct told *process;
-	struct site *site;
-	bool is_claim;
-	union {
-		struct watch_call call;
-		struct watch_claim claim;
-	};
-};
-
 struct writer {
 	struct writer_options options;
 	struct text_out text;
 	struct module_files files;
 	struct told **processes; /* by id */
 	size_t process_count, process_capacity;
-	struct held **heap; /* the oldest first */
-	size_t held, heap_capacity;
-	uint64_t taken;
+	struct held_queue held;
 	uint64_t last_ns;
 };
 
@@ -47,63 +34,13 @@ struct writer *writer_free(struct writer *writer)
 {
 	if (!writer)
 		return NULL;
-	for (size_t i = 0; i < writer->held; i++)
-		free(writer->heap[i]);
+	held_done(&writer->held);
 	for (size_t i = 0; i < writer->process_count; i++)
 		told_free(writer->processes[i]);
-	free(writer->heap);
 	free(writer->processes);
 	module_files_done(&writer->files);
 	free(writer);
 	return NULL;
-}
-
-/* ---- order ---- */
-
-static bool is_before(const struct held *a, const struct held *b)
-{
-	return a->ns != b->ns ? a->ns < b->ns : a->number < b->number;
-}
-
-static void hold(struct writer *writer, const struct held *item)
-{
-	size_t at = writer->held++;
-
-	writer->heap =
-		memory_grow(writer->heap, at, &writer->heap_capacity, sizeof(writer->heap[0]));
-	writer->heap[at] = memory_new(sizeof(*item));
-	*writer->heap[at] = *item;
-	writer->heap[at]->number = writer->taken++;
-	while (at && is_before(writer->heap[at], writer->heap[(at - 1) / 2])) {
-		struct held *up = writer->heap[(at - 1) / 2];
-
-		writer->heap[(at - 1) / 2] = writer->heap[at];
-		writer->heap[at] = up;
-		at = (at - 1) / 2;
-	}
-}
-
-/* The oldest; the caller frees. */
-static struct held *let_go(struct writer *writer)
-{
-	struct held *first = writer->heap[0];
-	size_t at = 0, least;
-
-	writer->heap[0] = writer->heap[--writer->held];
-	for (;;) {
-		least = at;
-		for (size_t child = 2 * at + 1; child <= 2 * at + 2 && child < writer->held;
-		     child++)
-			if (is_before(writer->heap[child], writer->heap[least]))
-				least = child;
-		if (least == at)
-			return first;
-		struct held *down = writer->heap[at];
-
-		writer->heap[at] = writer->heap[least];
-		writer->heap[least] = down;
-		at = least;
-	}
 }
 
 /* ---- processes ---- */
@@ -164,7 +101,7 @@ void writer_call(struct writer *writer, const struct watch_call *call)
 	item.process = process;
 	item.site = told_site(process, writer->options.watch, &writer->files, call->frames,
 			      call->frame_count, call->entered_ns);
-	hold(writer, &item);
+	held_push(&writer->held, &item);
 }
 
 void writer_claim(struct writer *writer, const struct watch_claim *claim)
@@ -177,7 +114,7 @@ void writer_claim(struct writer *writer, const struct watch_claim *claim)
 	item.process->shim = true;
 	item.site = told_site(item.process, writer->options.watch, &writer->files, claim->frames,
 			      claim->frame_count, claim->ns);
-	hold(writer, &item);
+	held_push(&writer->held, &item);
 }
 
 static uint64_t call_ns(const struct watch_call *call)
@@ -328,9 +265,9 @@ static void put_claim(struct writer *writer, const struct held *item)
 
 void writer_flush(struct writer *writer, uint64_t before_ns)
 {
-	while (writer->held && writer->heap[0]->ns < before_ns) {
-		struct held *item = let_go(writer);
+	struct held *item;
 
+	while ((item = held_pop(&writer->held, before_ns))) {
 		if (item->is_claim)
 			put_claim(writer, item);
 		else

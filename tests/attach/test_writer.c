@@ -18,14 +18,13 @@
 #include <jansson.h>
 #include <link.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 
 #include "catalogue/catalogue.h"
 #include "command_modules.h"
 #include "command_rule.h"
 #include "command_write.h"
-#include "emit/usdt.h"
 #include "fake_watch.h"
+#include "summary_number.h"
 #include "witness_summary.h"
 
 /* Above any process id there is, so that /proc has nothing to say. */
@@ -289,21 +288,6 @@ static void holds_back_what_may_be_overtaken(void **state)
 
 /* ---- summary ---- */
 
-static json_int_t number(const json_t *object, const char *path)
-{
-	char word[64];
-	size_t length;
-
-	for (; *path; path += length + (path[length] == '.')) {
-		length = strcspn(path, ".");
-		memcpy(word, path, length);
-		word[length] = '\0';
-		object = json_object_get(object, word);
-		assert_non_null(object);
-	}
-	return json_integer_value(object);
-}
-
 static const json_t *of_function(const json_t *object, const char *list, const char *name)
 {
 	const json_t *item;
@@ -365,73 +349,6 @@ static void sums_up(void **state)
 	assert_int_equal(number(object, "claims"), 1);
 	json_decref(object);
 	witness_summary_free(summary);
-}
-
-/* A claim that the kernel bears out is none to tell. */
-static void true_claims_are_only_counted(void **state)
-{
-	struct witness_summary *summary = witness_summary_new();
-	struct witness_claim claim = {.function = "cuMemFree_v2",
-				      .how = 2,
-				      .call_ns = 10 * MS,
-				      .off_cpu_ns = WITNESS_CLAIM_NS,
-				      .driver_ns = 5};
-	json_t *object;
-
-	witness_summary_claim(summary, &claim);
-	object = witness_summary_json(summary);
-	assert_int_equal(number(object, "claims"), 1);
-	assert_int_equal(json_array_size(json_object_get(object, "contradicted")), 0);
-	json_decref(object);
-	claim.off_cpu_ns++;
-	claim.how = USDT_REWRITE_STAGED;
-	witness_summary_claim(summary, &claim);
-	claim.how = USDT_REWRITE_PARKED_WAITED; /* says itself that it waited */
-	witness_summary_claim(summary, &claim);
-	object = witness_summary_json(summary);
-	assert_int_equal(json_array_size(json_object_get(object, "contradicted")), 0);
-	json_decref(object);
-	claim.how = USDT_REWRITE_PARKED;
-	witness_summary_claim(summary, &claim);
-	object = witness_summary_json(summary);
-	assert_int_equal(json_array_size(json_object_get(object, "contradicted")), 1);
-	json_decref(object);
-	witness_summary_free(summary);
-}
-
-static void tells_ways_of_waiting_apart(void **state)
-{
-	struct witness_call spin = {.call_ns = MS, .blocked_ns = MS};
-	struct witness_call yields = {.call_ns = MS, .blocked_ns = MS, .yields = 1000};
-	struct witness_call loop = {
-		.call_ns = MS, .blocked_ns = MS, .system_call = SYS_ioctl, .system_calls = 1000};
-	struct witness_call rare = {
-		.call_ns = MS, .blocked_ns = MS, .system_call = SYS_ioctl, .system_calls = 3};
-	struct witness_call sleeps = {.call_ns = 10 * MS,
-				      .blocked_ns = 9 * MS,
-				      .off_cpu_ns = 8 * MS,
-				      .poll_ns = 5 * MS,
-				      .preempted_ns = 3 * MS};
-	struct witness_call cheap = {
-		.call_ns = 10 * MS, .blocked_ns = 1 * MS, .off_cpu_ns = 2 * MS, .futex_ns = 2 * MS};
-	uint64_t ns[WITNESS_HOWS];
-
-	witness_split(&spin, ns);
-	assert_int_equal(ns[WITNESS_SPIN], MS);
-	witness_split(&yields, ns);
-	assert_int_equal(ns[WITNESS_YIELD], MS);
-	assert_int_equal(ns[WITNESS_SPIN], 0);
-	witness_split(&loop, ns);
-	assert_int_equal(ns[WITNESS_IOCTL], MS);
-	witness_split(&rare, ns);
-	assert_int_equal(ns[WITNESS_SPIN], MS);
-	witness_split(&sleeps, ns);
-	assert_int_equal(ns[WITNESS_POLL], 5 * MS);
-	assert_int_equal(ns[WITNESS_PREEMPTED], 3 * MS);
-	assert_int_equal(ns[WITNESS_SPIN], MS);
-	witness_split(&cheap, ns);
-	assert_int_equal(ns[WITNESS_FUTEX], MS);
-	assert_int_equal(ns[WITNESS_SPIN], 0);
 }
 
 /* ---- rules ---- */
@@ -543,8 +460,6 @@ int main(void)
 		cmocka_unit_test(writes_the_golden_trace),
 		cmocka_unit_test(holds_back_what_may_be_overtaken),
 		cmocka_unit_test(sums_up),
-		cmocka_unit_test(true_claims_are_only_counted),
-		cmocka_unit_test(tells_ways_of_waiting_apart),
 		cmocka_unit_test(judges_by_the_catalogue),
 		cmocka_unit_test(shares_its_enumerations),
 		cmocka_unit_test(reads_the_mapped_file),
