@@ -3,7 +3,7 @@
  * Command: what the sub-commands of `slipstream` share. Each has one line in the table of
  * slipstream.c and one main function.
  *
- * Exit status: `run` 125 for anything of its own (usage too), else the program's; `bisect` as its --help says; all others 0, 1
+ * Exit status: `run` 125 for anything of its own (usage too), else the program's; `bisect` and `lint` as their --help says; all others 0, 1
  * (findings or failure), 2 usage.
  */
 #ifndef SLIPSTREAM_TOOLS_COMMAND_H
@@ -21,6 +21,7 @@ extern int command_usage_status;
 int command_attach(int argc, char **argv);
 int command_run(int argc, char **argv);
 int command_report(int argc, char **argv);
+int command_lint(int argc, char **argv);
 int command_bisect(int argc, char **argv);
 int command_doctor(int argc, char **argv);
 int command_dump(int argc, char **argv);

@@ -20,6 +20,7 @@ static const struct command {
 	{"run", command_run, EXIT_RUN, "run a program and report its synchronizations"},
 	{"attach", command_attach, EXIT_USAGE, "watch running processes from the kernel"},
 	{"report", command_report, EXIT_USAGE, "report on record files left by a run"},
+	{"lint", command_lint, EXIT_USAGE, "fail where an implicit synchronization came back"},
 	{"bisect", command_bisect, EXIT_USAGE,
 	 "find the call site whose rewrite changes a program"},
 	{"doctor", command_doctor, EXIT_USAGE, "say what this machine and build can do"},

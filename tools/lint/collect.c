@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Lint, uses: the wait records of all processes, merged by place. Called by lint.c once the report is finished. Waits inside an
+ * allowed-sync scope of the public header are counted and left out: the program has said that it wants them.
+ */
+#include <inttypes.h>
+
+#include "lint/lint.h"
+#include "memory.h"
+#include "report_order.h"
+#include "report_sites.h"
+#include "sum.h"
+
+static int use_identity(const void *left, const void *right)
+{
+	const struct lint_use *l = left, *r = right;
+	int order = strcmp(l->slug, r->slug);
+
+	if (!order)
+		order = strcmp(l->function, r->function);
+	if (!order)
+		order = (l->class > r->class) - (l->class < r->class);
+	if (!order && l->stack != r->stack)
+		order = !l->stack ? -1 : !r->stack ? 1 : strcmp(l->stack->key, r->stack->key);
+	return order;
+}
+
+static int part_identity(const void *left, const void *right)
+{
+	return strcmp(((const struct lint_part *)left)->region,
+		      ((const struct lint_part *)right)->region);
+}
+
+static int part_sort(const void *left, const void *right)
+{
+	return part_identity(*(void *const *)left, *(void *const *)right);
+}
+
+static int use_sort(const void *left, const void *right)
+{
+	return use_identity(*(void *const *)left, *(void *const *)right);
+}
+
+/* What a wait without a rule is, nobody knows: class 0. */
+static struct lint_use key_of(struct lint *lint, const struct record_file *file,
+			      const struct record_wait *wait)
+{
+	const struct record_function *function =
+		(const void *)record_find(&file->functions, wait->function);
+	const struct record_rule *rule = (const void *)record_find(&file->rules, wait->rule);
+	const char *name = function ? record_string_text(file, function->name) : NULL;
+	const char *slug = rule ? record_string_text(file, rule->slug) : NULL;
+	const char *cause = rule ? record_string_text(file, rule->cause) : NULL;
+
+	return (struct lint_use){
+		.slug = slug ? slug : "unknown",
+		.function = name ? name : "unknown",
+		.cause = cause ? cause : "for an unknown reason",
+		.class = !rule ? REPORT_CLASS_UNKNOWN : rule->class,
+		.stack = rule && rule->class == WAIT_EXPLICIT
+				 ? NULL /* judged by budgets only, which name no place */
+				 : lint_stack_of(lint,
+						 report_site_of(lint->report, file, wait->site)),
+	};
+}
+
+static struct lint_use *find_or_add(struct lint *lint, const struct record_file *file,
+				    const struct record_wait *wait)
+{
+	struct lint_use key = key_of(lint, file, wait);
+
+	return report_list_find_or_add(&lint->uses, &key, sizeof(key), use_identity);
+}
+
+static void add_wait(struct lint *lint, const struct record_file *file,
+		     const struct record_wait *wait)
+{
+	const struct record_region *region =
+		(const void *)record_find(&file->regions, wait->region);
+	const char *name = region ? record_string_text(file, region->name) : NULL;
+	struct lint_part key = {.region = name ? name : ""}, *part;
+	struct lint_use *use = find_or_add(lint, file, wait);
+
+	sum_add(&use->count, wait->count);
+	sum_add(&use->blocked_ns, wait->blocked_ns);
+	sum_add(&use->bytes, wait->bytes);
+	part = report_list_find_or_add(&use->parts, &key, sizeof(key), part_identity);
+	sum_add(&part->count, wait->count);
+	sum_add(&part->blocked_ns, wait->blocked_ns);
+	sum_add(&part->bytes, wait->bytes);
+}
+
+static const char *keep_text(struct lint *lint, char *text)
+{
+	report_text_list_add(&lint->texts, text);
+	return text;
+}
+
+static void add_waited_for(struct lint *lint, const struct record_file *file,
+			   const struct record_waited_for *record)
+{
+	const struct record_wait *wait = (const void *)record_find(&file->waits, record->wait);
+	const struct record_candidate *candidate =
+		(const void *)record_find(&file->candidates, record->candidate);
+	const char *name = candidate ? record_string_text(file, candidate->name) : NULL;
+	struct report_named key = {0}, *named;
+	struct lint_use *use;
+
+	if (!wait || !wait->count || wait->allowed || !record->count || !candidate)
+		return;
+	use = find_or_add(lint, file, wait);
+	key.name = keep_text(lint, memory_format("%s%s%s on %s stream %" PRIu64,
+						 report_operation(candidate->operation),
+						 name ? " " : "", name ? name : "",
+						 report_stream_kind(candidate->stream_kind),
+						 candidate->stream));
+	named = report_list_find_or_add(&use->waited, &key, sizeof(key), report_named_identity);
+	sum_add(&named->count, record->count);
+	sum_add(&named->blocked_ns, record->blocked_ns);
+}
+
+void lint_collect(struct lint *lint)
+{
+	for (size_t i = 0; i < lint->report->file_count; i++) {
+		const struct record_file *file = lint->report->files[i];
+
+		for (size_t k = 0; k < file->waits.count; k++) {
+			const struct record_wait *wait = (const void *)file->waits.records[k];
+
+			if (wait->count && wait->allowed)
+				sum_add(&lint->allowed_by_program, wait->count);
+			else if (wait->count)
+				add_wait(lint, file, wait);
+		}
+		for (size_t k = 0; k < file->waited_for.count; k++)
+			add_waited_for(lint, file, (const void *)file->waited_for.records[k]);
+	}
+	report_list_sort(&lint->uses, use_sort);
+	for (size_t i = 0; i < lint->uses.count; i++) {
+		struct lint_use *use = lint->uses.items[i];
+
+		report_list_sort(&use->parts, part_sort);
+		report_list_sort(&use->waited, report_named_rank_sort);
+	}
+}

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Lint, results: uses held against rules, allowances and thresholds; what is left becomes a result with a fingerprint. Called by lint.c.
+ * What is left out is counted, and told with the results.
+ */
+#include <fnmatch.h>
+#include <inttypes.h>
+
+#include "lint/config.h"
+#include "lint/lint.h"
+#include "memory.h"
+#include "sum.h"
+#include "sync/site_key.h"
+#include "text.h"
+
+struct lint_result *lint_result_add(struct lint *lint)
+{
+	struct lint_result *result;
+
+	lint->results = memory_grow(lint->results, lint->result_count, &lint->result_capacity,
+				    sizeof(*lint->results));
+	result = &lint->results[lint->result_count++];
+	*result = (struct lint_result){0};
+	return result;
+}
+
+static uint64_t add_text(uint64_t key, const char *text)
+{
+	return site_key_text(key, text, strlen(text));
+}
+
+uint64_t lint_fingerprint(const char *rule, const char *function, const char *identity)
+{
+	uint64_t key = add_text(SITE_KEY_START, rule);
+
+	return site_key_end(add_text(add_text(key, function), identity));
+}
+
+/* ---- allowances ---- */
+
+static bool fits_pattern(const char *pattern, const char *text)
+{
+	return !pattern || (text && !fnmatch(pattern, text, 0));
+}
+
+static bool fits_frame(const struct lint_allow *allow, const struct lint_frame *frame)
+{
+	const char *slash = frame->file ? strrchr(frame->file, '/') : NULL;
+
+	return fits_pattern(allow->function, frame->function) &&
+	       (fits_pattern(allow->file, frame->file) ||
+		fits_pattern(allow->file, slash ? slash + 1 : NULL));
+}
+
+static bool fits_stack(const struct lint_allow *allow, const struct lint_stack *stack)
+{
+	if (!allow->function && !allow->file)
+		return true;
+	for (size_t i = 0; stack && i < stack->count; i++)
+		if (fits_frame(allow, &stack->frames[i]))
+			return true;
+	return false;
+}
+
+/* The first that accepts calls of this rule at this place and in this region; NULL: none. */
+static struct lint_allow *find_allow(const struct lint_config *config, const struct lint_rule *rule,
+				     const struct lint_stack *stack, const char *region)
+{
+	for (size_t i = 0; i < config->allow_count; i++) {
+		struct lint_allow *allow = &config->allow[i];
+
+		if ((!allow->rule || lint_rule_is_named(rule, allow->rule)) &&
+		    fits_stack(allow, stack) &&
+		    (!allow->region || fits_pattern(allow->region, region)))
+			return allow;
+	}
+	return NULL;
+}
+
+/* ---- from uses to results ---- */
+
+static bool is_same(const struct lint_result *result, const struct lint_rule *rule,
+		    const struct lint_use *use)
+{
+	return result->rule == rule && result->stack == use->stack &&
+	       !strcmp(result->function, use->function);
+}
+
+static struct lint_result *result_of(struct lint *lint, const struct lint_rule *rule,
+				     const struct lint_use *use)
+{
+	struct lint_result *result;
+
+	for (size_t i = 0; i < lint->result_count; i++)
+		if (is_same(&lint->results[i], rule, use))
+			return &lint->results[i];
+	result = lint_result_add(lint);
+	result->rule = rule;
+	result->level = lint_config_level(lint->config, rule);
+	result->function = use->function;
+	result->cause = use->cause;
+	result->stack = use->stack;
+	result->on_device = true;
+	result->fingerprint =
+		lint_fingerprint(rule->id, use->function, use->stack ? use->stack->identity : "");
+	return result;
+}
+
+static void merge_part(struct report_list *parts, const struct lint_part *part)
+{
+	struct lint_part *copy;
+
+	for (size_t i = 0; i < parts->count; i++) {
+		struct lint_part *mine = parts->items[i];
+
+		if (strcmp(mine->region, part->region))
+			continue;
+		sum_add(&mine->count, part->count);
+		sum_add(&mine->blocked_ns, part->blocked_ns);
+		sum_add(&mine->bytes, part->bytes);
+		return;
+	}
+	copy = memory_new(sizeof(*copy));
+	*copy = *part;
+	report_text_list_add(parts, (char *)copy);
+}
+
+static void merge_waited(struct report_list *waited, const struct report_list *from)
+{
+	for (size_t i = 0; i < from->count; i++) {
+		struct report_named *copy = memory_new(sizeof(*copy));
+
+		*copy = *(const struct report_named *)from->items[i];
+		report_text_list_add(waited, (char *)copy);
+	}
+}
+
+static void add_use(struct lint *lint, const struct lint_rule *rule, const struct lint_use *use)
+{
+	struct lint_result *result = NULL;
+
+	for (size_t i = 0; i < use->parts.count; i++) {
+		const struct lint_part *part = use->parts.items[i];
+		struct lint_allow *allow = find_allow(lint->config, rule, use->stack, part->region);
+
+		if (allow) {
+			sum_add(&allow->calls, part->count);
+			sum_add(&lint->allowed_by_config, part->count);
+			continue;
+		}
+		if (!result)
+			result = result_of(lint, rule, use);
+		merge_part(&result->parts, part);
+		sum_add(&result->count, part->count);
+		sum_add(&result->blocked_ns, part->blocked_ns);
+		sum_add(&result->bytes, part->bytes);
+	}
+	if (!result)
+		return;
+	result->on_device &= use->class == WAIT_DEVICE;
+	merge_waited(&result->waited, &use->waited);
+}
+
+static bool is_in_region(const struct lint_use *use)
+{
+	for (size_t i = 0; i < use->parts.count; i++)
+		if (*((const struct lint_part *)use->parts.items[i])->region)
+			return true;
+	return false;
+}
+
+static void judge_use(struct lint *lint, const struct lint_use *use)
+{
+	struct lint_facts facts = {.slug = use->slug,
+				   .count = use->count,
+				   .bytes = use->bytes,
+				   .in_region = is_in_region(use)};
+	const struct lint_rule *rule;
+	bool is_cold;
+
+	if (use->class == WAIT_EXPLICIT || use->class == REPORT_CLASS_UNKNOWN)
+		return;
+	rule = lint_rule_of(&facts, &is_cold);
+	if (!rule) {
+		if (is_cold)
+			sum_add(&lint->cold, use->count);
+		return;
+	}
+	if (lint_config_level(lint->config, rule) == LINT_OFF)
+		sum_add(&lint->switched_off, use->count);
+	else
+		add_use(lint, rule, use);
+}
+
+/* ---- thresholds and words ---- */
+
+static bool is_below(const struct lint *lint, const struct lint_result *result)
+{
+	struct lint_threshold threshold = lint_config_threshold(lint->config, result->rule);
+
+	return result->count < threshold.count ||
+	       (!result->on_device && result->blocked_ns < threshold.blocked_ns);
+}
+
+static void result_done(struct lint_result *result)
+{
+	for (size_t i = 0; i < result->parts.count; i++)
+		free(result->parts.items[i]);
+	for (size_t i = 0; i < result->waited.count; i++)
+		free(result->waited.items[i]);
+	free(result->parts.items);
+	free(result->waited.items);
+	free(result->message);
+}
+
+static void apply_thresholds(struct lint *lint)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < lint->result_count; i++) {
+		struct lint_result *result = &lint->results[i];
+
+		if (is_below(lint, result)) {
+			sum_add(&lint->below_threshold, result->count);
+			result_done(result);
+			continue;
+		}
+		lint->results[kept++] = *result;
+	}
+	lint->result_count = kept;
+}
+
+static char *message_of(const struct lint_result *result)
+{
+	_cleanup_free_ char *region = NULL;
+	const char *first = "";
+	char figure[TEXT_FIGURE];
+
+	for (size_t i = 0; i < result->parts.count && !*first; i++)
+		first = ((const struct lint_part *)result->parts.items[i])->region;
+	region = *first ? memory_format(", in region %s", first) : memory_copy("");
+	return memory_format("%s: %s (%" PRIu64 " call%s, %s%s%s)", result->function, result->cause,
+			     result->count, result->count == 1 ? "" : "s",
+			     result->on_device ? "on the device" : "blocked ",
+			     result->on_device ? "" : text_ns(result->blocked_ns, figure), region);
+}
+
+void lint_make_results(struct lint *lint)
+{
+	for (size_t i = 0; i < lint->uses.count; i++)
+		judge_use(lint, lint->uses.items[i]);
+	apply_thresholds(lint);
+	for (size_t i = 0; i < lint->result_count; i++)
+		lint->results[i].message = message_of(&lint->results[i]);
+}
+
+void lint_results_done(struct lint *lint)
+{
+	for (size_t i = 0; i < lint->result_count; i++)
+		result_done(&lint->results[i]);
+	free(lint->results);
+	lint->results = NULL;
+	lint->result_count = 0;
+}

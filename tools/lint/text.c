@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT
+/* Lint, text for people: a line for each result as compilers write it, its stack and what to do instead (write.h). */
+#include <inttypes.h>
+
+#include "lint/config.h"
+#include "lint/write.h"
+#include "memory.h"
+#include "text.h"
+
+#define FRAMES_MAX 6
+
+static void write_stack(const struct lint_stack *stack, FILE *out)
+{
+	const char *joint = "    at ";
+
+	for (size_t i = 0; stack && i < stack->count && i < FRAMES_MAX; i++) {
+		_cleanup_free_ char *frame = lint_frame_words(&stack->frames[i]);
+
+		(void)fprintf(out, "%s%s", joint, frame);
+		joint = " < ";
+	}
+	if (stack && stack->count > FRAMES_MAX)
+		(void)fprintf(out, " < %zu more", stack->count - FRAMES_MAX);
+	if (stack && stack->count)
+		(void)fputc('\n', out);
+}
+
+static void write_result(const struct lint_result *result, FILE *out)
+{
+	_cleanup_free_ char *place = lint_place_words(result);
+	_cleanup_free_ char *message = text_printable(result->message, false);
+
+	(void)fprintf(out, "%s: %s%s: %s [%s %s]\n", place, result->is_known ? "known " : "",
+		      lint_level_name(result->level), message, result->rule->id,
+		      result->rule->slug);
+	if (result->is_known)
+		return;
+	write_stack(result->stack, out);
+	if (result->waited.count) {
+		const struct report_named *waited = result->waited.items[0];
+		_cleanup_free_ char *name = text_printable(waited->name, false);
+
+		(void)fprintf(out, "    waited for: %s\n", name);
+	}
+	(void)fprintf(out, "    instead: %s\n", result->rule->fix);
+}
+
+static size_t unchecked(void)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < lint_rule_count; i++)
+		count += lint_rules[i].needs != NULL;
+	return count;
+}
+
+void lint_write_text(const struct lint *lint, FILE *out)
+{
+	_cleanup_free_ char *verdict = lint_verdict_words(lint),
+			    *left_out = lint_left_out_words(lint);
+	size_t missing = unchecked();
+
+	for (size_t i = 0; i < lint->result_count; i++)
+		write_result(&lint->results[i], out);
+	(void)fprintf(out, "%s\n", verdict);
+	for (size_t i = 0; i < lint->reasons.count; i++) {
+		_cleanup_free_ char *reason = text_printable(lint->reasons.items[i], false);
+
+		(void)fprintf(out, "inconclusive: %s\n", reason);
+	}
+	if (left_out)
+		(void)fprintf(out, "calls left out: %s\n", left_out);
+	for (size_t i = 0; i < lint->config->allow_count; i++)
+		if (!lint->config->allow[i].calls)
+			(void)fprintf(out, "the allowance of line %u fits no call: remove it\n",
+				      lint->config->allow[i].line);
+	(void)fprintf(out, "%zu rules are not checked in this version (slipstream lint --rules)\n",
+		      missing);
+}
