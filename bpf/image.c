@@ -27,8 +27,9 @@ static int by_address(const void *a, const void *b)
 	return strcmp(x->name, y->name);
 }
 
-/* More than any driver has; a larger table is not one to read into memory. */
-#define SYMBOL_TABLE_LIMIT (64 << 20)
+/* More than any driver has. Each symbol is looked for in each segment: a file that is made to have many of both is not one to read. */
+#define SYMBOL_TABLE_LIMIT (16 << 20)
+#define SEGMENT_LIMIT      64
 
 static int read_segments(struct image *image, Elf *elf)
 {
@@ -44,6 +45,8 @@ static int read_segments(struct image *image, Elf *elf)
 
 		if (!gelf_getphdr(elf, (int)i, &header) || header.p_type != PT_LOAD)
 			continue;
+		if (image->segments == SEGMENT_LIMIT)
+			return -EINVAL;
 		image->segment[image->segments++] =
 			(struct image_segment){header.p_vaddr, header.p_offset, header.p_filesz};
 	}

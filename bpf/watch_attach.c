@@ -309,6 +309,25 @@ int attach_probes(struct watch *watch, int file, const struct probe *probes, siz
 	return r ? privilege_explain(error, r, "probing the driver library", watch->single) : 0;
 }
 
+size_t attach_sieve(struct watch *watch, int file, struct probe *probes, size_t count)
+{
+	size_t kept = 0;
+
+	if (watch->single)
+		return count;
+	for (size_t i = 0; i < count; i++) {
+		uint64_t cookie = 0;
+		int link = create_link(watch->skeleton->progs.entered, file, &probes[i].offset,
+				       NULL, &cookie, 1, 0);
+
+		if (link < 0)
+			continue;
+		close(link);
+		probes[kept++] = probes[i];
+	}
+	return kept;
+}
+
 int attach_usdt(struct watch *watch, struct bpf_program *program, int file,
 		const struct probe *probe)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * What the parts of the watch share: watch.c (life, records), watch_counts.c (counters), watch_attach.c (programs and probes),
- * watch_library.c (driver libraries), watch_shim.c (the shim and its probes), watch_roots.c (who is watched from the beginning),
+ * watch_library.c (driver libraries), watch_found.c (those in mappings), watch_shim.c (the shim and its probes), watch_roots.c (who is watched from the beginning),
  * watch_process.c (processes, whose call it was).
  */
 #ifndef SLIPSTREAM_WATCH_INTERNAL_H
@@ -27,7 +27,7 @@ struct identity {
 	ino_t inode;
 };
 
-enum { IDENTITIES = 8 };
+enum { IDENTITIES = 8, LIBRARY_LIMIT = 64 };
 
 struct file_identity {
 	struct identity identity[IDENTITIES];
@@ -134,6 +134,11 @@ int attach_tracepoints(struct watch *watch, struct watch_error *error);
 /* Probes at `count` offsets of an open file. */
 int attach_probes(struct watch *watch, int file, const struct probe *probes, size_t count,
 		  struct watch_error *error);
+/*
+ * Keeps those that the kernel takes, each tried alone, and returns their number: with one instruction that it refuses (a breakpoint, say) it
+ * refuses the whole library to processes that have it mapped. Slow, and only of use where common probes were refused.
+ */
+size_t attach_sieve(struct watch *watch, int file, struct probe *probes, size_t count);
 /* A USDT probe; its `function` is the slot of its arguments' places. */
 int attach_usdt(struct watch *watch, struct bpf_program *program, int file,
 		const struct probe *probe);
@@ -144,6 +149,15 @@ void attach_detach(struct watch *watch);
  * driver library. */
 int library_add(struct watch *watch, int file, const char *path, struct watch_error *error);
 int library_add_path(struct watch *watch, const char *path, struct watch_error *error);
+bool identity_matches(const struct file_identity *file, dev_t device, ino_t inode);
+void identity_add(struct file_identity *file, dev_t device, ino_t inode);
+/* All names of an open file. */
+struct stat;
+void identify(struct watch *watch, struct file_identity *ret_file, int file,
+	      const struct stat *status);
+void library_done(struct library *library);
+
+/* watch_found.c */
 /* A mapping of a process that may be one of a driver library or of the shim: then it is probed, or
  * noted. */
 void library_consider(struct watch *watch, pid_t process, const struct place *place);
@@ -153,13 +167,6 @@ bool library_is_named(const struct watch *watch, const struct place *place);
 bool library_is_driver(const struct watch *watch, const struct place *place);
 /* Where the loader's own search finds the driver; NULL: nowhere. To be freed. */
 char *library_find(void);
-bool identity_matches(const struct file_identity *file, dev_t device, ino_t inode);
-void identity_add(struct file_identity *file, dev_t device, ino_t inode);
-/* All names of an open file. */
-struct stat;
-void identify(struct watch *watch, struct file_identity *ret_file, int file,
-	      const struct stat *status);
-void library_done(struct library *library);
 
 /* watch_shim.c */
 /* A file of the shim, which stays the caller's. Known already: nothing is done. */

@@ -182,6 +182,37 @@ def library_that_may_not_be_opened_is_told_with_the_capability():
             assert told and (target == "--pid" or len(told) == 1), seen["said"]
 
 
+def function_that_cannot_be_probed_does_not_keep_the_others_from_it():
+    with tempfile.TemporaryDirectory() as folder:
+        copy = os.path.join(folder, "libcuda.so.1")
+        shutil.copy(os.path.join(FOLDER, "librefused.so"), copy)
+        env = dict(environment(), LD_LIBRARY_PATH="")
+        with started(LATE, copy, "wait", "12", env=env) as child:
+            run = Watch("--pid", str(child.pid), env=env).ready()
+            child.stdin.close()
+        seen = run.report()
+    assert calls(seen) == {PTSZ: 12} and set(seen["sites"]) == {PTSZ}, (seen["functions"], seen["sites"], seen["said"])
+    assert any("refuses to probe, and which are not watched: 1" in line for line in seen["said"]), seen["said"]
+
+
+def many_segments_and_symbols_are_refused_at_once():
+    """A file of another process: each of its symbols lies in none of its segments, and all would have to be looked for."""
+    segments, symbols = 60000, 600000
+    names = b"\0cuMemFree_v2\0"
+    at = 64 + segments * 56
+    table = struct.pack("<IBBHQQ", 1, 0x12, 0, 1, 1 << 60, 0) * symbols
+    sections = at + len(names) + len(table)
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "libcuda.so.1")
+        with open(path, "wb") as file:
+            file.write(b"\x7fELF\2\1\1" + bytes(9) + struct.pack("<HHIQQQIHHHHHH", 3, 62, 1, 0, 64, sections, 0, 64, 56, segments, 64, 3, 0))
+            file.write(struct.pack("<IIQQQQQQ", 1, 5, 0, 0, 0, 1, 1, 4096) * segments + names + table + bytes(64))
+            file.write(struct.pack("<IIQQQQIIQQ", 0, 11, 0, 0, at + len(names), len(table), 2, 1, 8, 24))
+            file.write(struct.pack("<IIQQQQIIQQ", 0, 3, 0, 0, at, len(names), 0, 0, 1, 0))
+        done = subprocess.run([TOOL, "--library", path, "true"], capture_output=True, text=True, env=environment(), timeout=10, check=False)
+    assert done.returncode == 1 and "no driver library" in done.stderr, done
+
+
 TESTS = [
     two_capabilities_are_enough,
     without_messages_mappings_are_read,
@@ -192,4 +223,6 @@ TESTS = [
     names_of_others_are_text_only,
     file_at_the_name_of_a_mapped_one_is_not_taken_for_it,
     pipes_and_folders_are_no_libraries,
+    function_that_cannot_be_probed_does_not_keep_the_others_from_it,
+    many_segments_and_symbols_are_refused_at_once,
 ]
