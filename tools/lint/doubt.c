@@ -36,7 +36,7 @@ static void find_modes(struct lint *lint)
 {
 	for (size_t i = 0; i < lint->report->process_count; i++) {
 		const struct report_process *process = &lint->report->processes[i];
-		_cleanup_free_ char *mode = setting_of(process->file, "SLIPSTREAM_MODE");
+		_cleanup_free_ char *mode = setting_of(process->file, "MODE");
 
 		if (mode && strcmp(mode, "observe") != 0) {
 			doubt(lint,
