@@ -415,7 +415,8 @@ bool pool_park(uint64_t address, uint64_t context, bool ready)
 	return done;
 }
 
-bool pool_park_listed(uint64_t address, uint64_t context)
+/* A block of this kind without attributes of its own. */
+static bool park_plain(uint64_t address, uint64_t context, enum pool_kind kind, bool ready)
 {
 	struct pool_block *block;
 	bool done;
@@ -424,9 +425,21 @@ bool pool_park_listed(uint64_t address, uint64_t context)
 		return false;
 	block = find(address);
 	done = block && block->context == context && !block->special &&
-	       pool_kind(block->flags) == POOL_PINNED && make_room(block) && hold(block, false);
+	       pool_kind(block->flags) == kind && make_room(block) && hold(block, ready);
+	if (done && kind != POOL_PINNED)
+		__atomic_store_n(&block->listed, 0, __ATOMIC_RELAXED);
 	lock_give(&pool_lock);
 	return done;
+}
+
+bool pool_park_listed(uint64_t address, uint64_t context)
+{
+	return park_plain(address, context, POOL_PINNED, false);
+}
+
+bool pool_park_device(uint64_t address, uint64_t context, bool ready)
+{
+	return park_plain(address, context, POOL_DEVICE, ready);
 }
 
 bool pool_remove(uint64_t address, struct pool_block *ret_block)

@@ -112,6 +112,8 @@ enum pool_state pool_look(uint64_t address, struct pool_block *ret_block);
 bool pool_park(uint64_t address, uint64_t context, bool ready);
 /* The same, not ready, of pinned memory without attributes of its own, whose range state keeps: `listed` stays. */
 bool pool_park_listed(uint64_t address, uint64_t context);
+/* The same of device memory, whose range state has let go of. */
+bool pool_park_device(uint64_t address, uint64_t context, bool ready);
 
 /* Live block out of the table, since the driver shall free it; false: not live. */
 bool pool_remove(uint64_t address, struct pool_block *ret_block);

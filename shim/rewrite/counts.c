@@ -87,9 +87,14 @@ void counts_pinned_bytes(void)
 	tell(counts, &bytes);
 }
 
+void counts_device_bytes(void)
+{
+	if (counts_frees != &nowhere)
+		tell_bytes(counts_frees, POOL_DEVICE, POOL_ARRAY);
+}
+
 void counts_bytes(void)
 {
 	counts_pinned_bytes();
-	if (counts_frees != &nowhere)
-		tell_bytes(counts_frees, POOL_DEVICE, POOL_ARRAY);
+	counts_device_bytes();
 }

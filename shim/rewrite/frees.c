@@ -27,6 +27,7 @@
 #include "rewrite/events.h"
 #include "rewrite/internal.h"
 #include "rewrite/rewrite.h"
+#include "rewrite/short.h"
 #include "stage/drain.h"
 #include "state/proof.h"
 #include "state/state.h"
@@ -51,6 +52,8 @@ static bool allocate(struct call *call, uint64_t context, CUresult *ret_result,
 	if (!pool_add(context, POOL_DEVICE_FLAG, bytes, size, address))
 		emit_note(NOTE_REWRITE, "a block could not be stored");
 	held_more(context, 0); /* it has blocks */
+	if (!__atomic_load_n(&short_device, __ATOMIC_RELAXED) && short_is_allowed())
+		__atomic_store_n(&short_device, 1, __ATOMIC_RELAXED);
 	*ret_address = address;
 	*ret_result = CUDA_SUCCESS;
 	return true;

@@ -66,7 +66,8 @@ extern struct record_rewrite *counts, *counts_frees,
 extern struct record_held *counts_held;
 /* Bytes held, their peak, live ones, from the pool. */
 void counts_bytes(void);
-/* The same of what calls change that only give and take pinned memory. */
+/* The same of what calls change that only give and take pinned memory, and device memory. */
 void counts_pinned_bytes(void);
+void counts_device_bytes(void);
 
 #endif

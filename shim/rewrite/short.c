@@ -9,6 +9,7 @@
 #include "emit/usdt.h"
 #include "pool/magazine.h"
 #include "rewrite/events.h"
+#include "rewrite/frees.h"
 #include "rewrite/internal.h"
 #include "rewrite/pinned.h"
 #include "state/proof.h"
@@ -20,6 +21,7 @@ _Static_assert(sizeof(struct record_rewrite) + 64 <= RECORD_SIZE,
 	       "a line between the figures of two");
 
 __thread struct pool_magazine *short_magazine;
+uint32_t short_device;
 
 static inline bool is_listened_to(void)
 {
@@ -33,6 +35,13 @@ static __attribute__((cold, noinline)) void tell(uint32_t function, bool hit, ui
 	USDT_POOL(hit ? USDT_POOL_HIT : USDT_POOL_PARKED, POOL_PINNED, size, address);
 	USDT_REWRITE(CONFIG_FIX_PINNED, hit ? USDT_REWRITE_HIT : USDT_REWRITE_PARKED, function,
 		     bytes);
+}
+
+static __attribute__((cold, noinline)) void tell_device(uint32_t function, uint64_t address,
+							uint64_t size, uint64_t bytes)
+{
+	USDT_POOL(USDT_POOL_PARKED, POOL_DEVICE, size, address);
+	USDT_REWRITE(CONFIG_FIX_FREES, USDT_REWRITE_PARKED, function, bytes);
 }
 
 bool short_host_alloc(uint32_t function, void **ret_address, size_t bytes, unsigned int flags)
@@ -117,6 +126,52 @@ bool short_host_free(uint32_t function, void *address)
 	return done;
 }
 
+/* What must_really_free() and free_objection() look at on the long way; NULL: the block may be somebody else's by now, or is none of these. */
+static struct pool_block *plain_device_block(CUdeviceptr address, uint64_t context)
+{
+	struct pool_block *block = pool_find_unlocked(address);
+
+	if (!block || __atomic_load_n(&block->tag, __ATOMIC_RELAXED) != (address | POOL_LIVE) ||
+	    pool_kind(__atomic_load_n(&block->flags, __ATOMIC_RELAXED)) != POOL_DEVICE ||
+	    __atomic_load_n(&block->special, __ATOMIC_RELAXED) ||
+	    __atomic_load_n(&block->context, __ATOMIC_RELAXED) != context)
+		return NULL;
+	return block;
+}
+
+bool short_device_free(uint32_t function, CUdeviceptr address)
+{
+	uint64_t context = state_current_context(), size, requested, bytes;
+	struct pool_block *block = context ? plain_device_block(address, context) : NULL;
+	enum state_glance seen;
+
+	if (!block)
+		return false;
+	/* Before the block can be anybody's, as above. */
+	seen = state_at_a_glance();
+	size = __atomic_load_n(&block->size, __ATOMIC_RELAXED);
+	requested = __atomic_load_n(&block->requested, __ATOMIC_RELAXED);
+	if (seen == STATE_UNCLEAR)
+		return false;
+	/* Out before it is parked: from then on others may take it, and say that it is theirs. */
+	bytes = state_device_ends(address);
+	if (!bytes)
+		return false;
+	held_more(context, size);
+	if (!pool_park_device(address, context, seen == STATE_IDLE)) {
+		held_less(context, size);
+		state_device_begins(address, bytes);
+		return false;
+	}
+	COUNT_FREES(parked, 1);
+	if (seen == STATE_WORKS)
+		COUNT_FREES(waits_avoided, 1);
+	counts_device_bytes();
+	if (is_listened_to())
+		tell_device(function, address, size, requested);
+	return true;
+}
+
 /* Under LOCK_POOL. */
 static struct record_rewrite *new_record(void)
 {
@@ -129,11 +184,15 @@ static struct record_rewrite *new_record(void)
 	return record;
 }
 
-void short_begin(void)
+bool short_is_allowed(void)
 {
 	/* strict-free waits like the driver; a deny list wants each call's stack; a full trace each call. */
-	if (short_magazine || config.relax & CONFIG_STRICT_FREE || config.deny ||
-	    emit_traces_full())
+	return !(config.relax & CONFIG_STRICT_FREE || config.deny || emit_traces_full());
+}
+
+void short_begin(void)
+{
+	if (short_magazine || !short_is_allowed())
 		return;
 	short_magazine = pool_magazine_begin(new_record);
 }

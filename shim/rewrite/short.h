@@ -9,6 +9,7 @@
  *	the block's context is this thread's current one, asked of the driver each time;
  *	at a free: nothing is at work anywhere (state_at_a_glance()), so the block is ready at once, and no wait is left out.
  * A free beside work parks its block in the pool's open batch, as the long way would: the wait that is left out is counted here, too.
+ * A free of device memory parks its block so, or as ready where nothing is at work; no magazine keeps any.
  * What is kept in a magazine was proven before it came there; who takes it out need not ask again.
  *
  * What the short way leaves out, and why nobody misses it:
@@ -25,6 +26,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <cuda.h>
+
 struct pool_block;
 struct pool_magazine;
 
@@ -32,15 +35,21 @@ struct pool_magazine;
 extern __thread struct pool_magazine *short_magazine
 	__attribute__((visibility("hidden"), tls_model("initial-exec")));
 
+/* Not 0: frees of device memory may go the short way. Written by frees.c, for good. */
+extern uint32_t short_device;
+
 /* `function`: number of the wrapper, for who listens. */
 bool short_host_alloc(uint32_t function, void **ret_address, size_t bytes, unsigned int flags);
 bool short_host_free(uint32_t function, void *address);
+bool short_device_free(uint32_t function, CUdeviceptr address);
 
 /* The thread ends, in the rooms: its blocks go to the others. Calls no driver. */
 void short_thread_exit(void);
 
-/* ---- for pinned.c, on the long way ---- */
+/* ---- for pinned.c and frees.c, on the long way ---- */
 
+/* Do the settings let any call take the short way? */
+bool short_is_allowed(void);
 /* This call's thread may have a magazine from now on, if the settings allow one. */
 void short_begin(void);
 /* A block of the key was given out: a few more of them become this thread's. */

@@ -24,6 +24,7 @@ static bool is_current(const void *value, uint64_t hash);
 static struct table contexts = {.bound = CONTEXT_MAX, .current = is_current};
 static struct state_context *all;
 static uint64_t own_ids;
+static uint32_t sync_memops; /* a context has it; for good */
 
 static uint64_t key_of(const struct state_context *context)
 {
@@ -59,6 +60,17 @@ bool context_others(const struct state_context *context)
 		if (other != context && key_of(other))
 			return true;
 	return false;
+}
+
+void context_set_sync_memops(struct state_context *context)
+{
+	STATE_STORE(&context->sync_memops, 1);
+	STATE_STORE(&sync_memops, 1);
+}
+
+bool context_has_sync_memops(void)
+{
+	return STATE_LOAD(&sync_memops);
 }
 
 bool state_is_alone(const struct state_context *context)
@@ -127,7 +139,7 @@ static struct state_context *find_or_add(uint64_t key, bool is_handle, bool curr
 		if (!context)
 			state_lost("contexts");
 		else if (flags & CU_CTX_SYNC_MEMOPS)
-			STATE_STORE(&context->sync_memops, 1);
+			context_set_sync_memops(context);
 	}
 	lock_give(&state_lock);
 	return context;
@@ -272,7 +284,7 @@ void state_context_flags(struct call *call, CUcontext handle, unsigned int flags
 		return;
 	context = find_or_add(key, is_handle, false);
 	if (context)
-		STATE_STORE(&context->sync_memops, 1);
+		context_set_sync_memops(context);
 }
 
 /* Nobody asks the driver about the streams of a context from here on. True: LOCK_ATTRIBUTE is held. */

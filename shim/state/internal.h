@@ -144,6 +144,9 @@ struct state_context *context_of(uint64_t handle);
 bool context_others(const struct state_context *context);
 /* Under LOCK_STATE: the streams of the context are gone with it. */
 void stream_retire_context(struct state_context *context);
+/* The context's copies are those of SYNC_MEMOPS; and, has any context that? */
+void context_set_sync_memops(struct state_context *context);
+bool context_has_sync_memops(void);
 void context_clear(void);
 
 /* stream.c: NULL where it cannot be stored. */

@@ -479,6 +479,30 @@ void state_pinned_ends(uint64_t address)
 	lock_give(&lock);
 }
 
+uint64_t state_device_ends(uint64_t address)
+{
+	struct range *range;
+	uint64_t bytes = 0;
+
+	if (context_has_sync_memops() || !lock_take(&lock))
+		return 0;
+	range = find(address);
+	if (range && range->address == address && range->kind == MEMORY_DEVICE &&
+	    !(range->flags & RANGE_FLAGS)) {
+		bytes = range->bytes;
+		take_out(range);
+	}
+	lock_give(&lock);
+	return bytes;
+}
+
+void state_device_begins(uint64_t address, uint64_t bytes)
+{
+	const struct range range = {.address = address, .bytes = bytes, .kind = MEMORY_DEVICE};
+
+	add(&range);
+}
+
 void state_freed(struct call *call, CUresult result)
 {
 	const struct range range = {
@@ -499,7 +523,7 @@ void state_sync_memops(struct call *call, uint64_t address)
 
 	if (!address) {
 		if (call->context)
-			STATE_STORE(&call->context->sync_memops, 1);
+			context_set_sync_memops(call->context);
 		return;
 	}
 	if (!lock_take(&lock))

@@ -87,6 +87,12 @@ void state_freed(struct call *call, CUresult result);
 /* The same of pinned memory that a rewrite hands out, or is about to give back to the driver, where no call tells of it. */
 void state_pinned_begins(uint64_t address, uint64_t bytes);
 void state_pinned_ends(uint64_t address);
+/*
+ * The same of device memory that a rewrite takes from the program (short.h). Its bytes; 0: it is not known as a block of its own without attributes, or a
+ * context has SYNC_MEMOPS, and nothing has happened. Begins again: it was not taken after all.
+ */
+uint64_t state_device_ends(uint64_t address);
+void state_device_begins(uint64_t address, uint64_t bytes);
 void state_host_registered(struct call *call, const void *address, uint64_t bytes);
 
 /* Kernels: names for handles, so that a candidate can be named without asking the driver. */

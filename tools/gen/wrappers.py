@@ -24,8 +24,8 @@ SPECIAL = {"cuInit", "cuDriverGetVersion", "cuGetProcAddress", "cuGetProcAddress
 DRAINS = set()
 HOLD_NOTHING = ("queue-full", "pageable-h2d-async", "pageable-d2h-async", "staging-full", "h2h-async")
 
-# Rewrites with a short way.
-SHORT_REWRITES = ("host_alloc", "host_free")
+# Rewrites with a short way, and when there is one.
+SHORT_REWRITES = {"host_alloc": "short_magazine", "host_free": "short_magazine", "device_free": "__atomic_load_n(&short_device, __ATOMIC_RELAXED)"}
 # What these hand out past the rooms the rewrites never hear of: whoever frees it gives it to the driver. And they change nothing that is held.
 HARMLESS_REWRITES = ("device_alloc", "memory_info", "array_create", "array_create_3d", "array_create_mipmapped", "observe_legacy")
 
@@ -456,7 +456,7 @@ def short_rewrite(export):
     hook = export.row.rewrite[0] if export.row.rewrite else None
     if not hook or hook.name not in SHORT_REWRITES:
         return []
-    return ["\tif (entry_likely(rooms_) && short_magazine) {", "\t\tentry_rooms_enter();",
+    return [f"\tif (entry_likely(rooms_) && {SHORT_REWRITES[hook.name]}) {{", "\t\tentry_rooms_enter();",
             f"\t\trooms_ = !short_{hook.name}({', '.join([f'FUNCTION_{export.name}', *hook.arguments])});", "\t\tentry_rooms_leave();",
             "\t\tif (!rooms_)", "\t\t\treturn CUDA_SUCCESS;", "\t}"]
 

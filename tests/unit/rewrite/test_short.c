@@ -512,6 +512,159 @@ static void test_no_magazine(void **state)
 	short_magazine = own;
 }
 
+/* ---- device memory ---- */
+
+static uint64_t device_next = UINT64_C(0x7000000000);
+static uint32_t device_made, device_freed;
+
+static CUresult device_alloc(CUdeviceptr *ret_address, size_t bytes)
+{
+	device_made++;
+	*ret_address = device_next;
+	device_next += (bytes + 4095) & ~(size_t)4095;
+	return CUDA_SUCCESS;
+}
+
+static CUresult device_free(CUdeviceptr address)
+{
+	if (address < UINT64_C(0x7000000000) || address >= device_next)
+		return CUDA_ERROR_INVALID_VALUE;
+	device_freed++;
+	return CUDA_SUCCESS;
+}
+
+static CUresult device_bytes(size_t *ret_bytes, CUdevice device)
+{
+	*ret_bytes = (size_t)1 << 30;
+	return CUDA_SUCCESS;
+}
+
+static int begin_device(void **state)
+{
+	int result = begin(state);
+
+	driver.cuMemAlloc_v2 = device_alloc;
+	driver.cuMemFree_v2 = device_free;
+	driver.cuDeviceTotalMem_v2 = device_bytes;
+	config.fix = CONFIG_FIX_PINNED | CONFIG_FIX_FREES;
+	device_made = device_freed = 0;
+	return result;
+}
+
+static CUdeviceptr long_device_alloc(void)
+{
+	struct call call = world_call(FUNCTION_cuMemAlloc_v2, NULL);
+	CUresult result = CUDA_ERROR_UNKNOWN;
+	CUdeviceptr address = 0;
+
+	state_before(&call);
+	assert_true(rewrite_device_alloc(&call, &result, &address, BYTES));
+	assert_int_equal(result, CUDA_SUCCESS);
+	state_allocated(&call, MEMORY_DEVICE, address, BYTES);
+	state_after(&call, result);
+	return address;
+}
+
+static CUresult long_device_free(CUdeviceptr address)
+{
+	struct call call = world_call(FUNCTION_cuMemFree_v2, NULL);
+	CUresult result = CUDA_ERROR_UNKNOWN;
+
+	call.subject = call.source = address;
+	state_before(&call);
+	state_freeing(&call, address);
+	if (!rewrite_device_free(&call, &result, address))
+		result = device_free(address);
+	state_freed(&call, result);
+	state_after(&call, result);
+	return result;
+}
+
+static enum pool_state device_state(CUdeviceptr address)
+{
+	struct pool_block found;
+
+	return pool_look(address, &found);
+}
+
+static void test_device(void **state)
+{
+	CUdeviceptr block = long_device_alloc();
+	struct pool_block found;
+
+	assert_true(short_device);
+	world_create_stream(STREAM(0), CU_STREAM_NON_BLOCKING);
+	/* Nothing at work: ready at once. */
+	assert_true(short_device_free(0, block));
+	assert_int_equal(device_state(block), POOL_READY);
+	assert_int_equal(kind_at((void *)block), MEMORY_NONE);
+	assert_false(short_device_free(0, block)); /* twice: the driver's to say */
+	assert_int_equal(long_device_free(block), CUDA_ERROR_INVALID_VALUE);
+	assert_true(long_device_alloc() == block);
+	/* Beside work: parked until that is known complete. */
+	world_launch(STREAM(0), KERNEL(0));
+	assert_true(short_device_free(0, block));
+	assert_int_equal(device_state(block), POOL_PARKED);
+	assert_true(long_device_alloc() != block);
+	world_synchronize(STREAM(0));
+	assert_true(long_device_alloc() == block);
+	assert_int_equal(pool_look(block, &found), POOL_LIVE);
+	assert_int_equal(kind_at((void *)(block + BYTES - 1)), MEMORY_DEVICE);
+	assert_int_equal(device_made, 2);
+	assert_int_equal(device_freed, 0);
+}
+
+/* What has attributes of its own, or is not this context's, or not the pool's, goes the long way, with its range. */
+static void test_device_refused(void **state)
+{
+	CUdeviceptr block = long_device_alloc(), shared = long_device_alloc();
+	struct call call = world_call(FUNCTION_cuMemAlloc_v2, NULL);
+	unsigned char *pinned = long_alloc(BYTES);
+	unsigned int i;
+
+	assert_false(short_device_free(0, 0));
+	assert_false(short_device_free(0, block + 8));
+	assert_false(short_device_free(0, (uintptr_t)pinned));
+	assert_false(short_host_free(0, (void *)block));
+	world_context++;
+	assert_false(short_device_free(0, block));
+	world_context--;
+	state_capture_beginning(&call);
+	assert_false(short_device_free(0, block));
+	state_capture_began(&call, CUDA_ERROR_INVALID_VALUE);
+	state_memory_shared(shared);
+	assert_false(short_device_free(0, shared));
+	/* The limit. */
+	pool_start(POOL_DEVICE, 0);
+	assert_false(short_device_free(0, block));
+	for (i = 0; i < 2; i++) {
+		assert_int_equal(device_state(i ? shared : block), POOL_LIVE);
+		assert_int_equal(kind_at((void *)(i ? shared : block)), MEMORY_DEVICE);
+	}
+	pool_start(POOL_DEVICE, (uint64_t)1 << 27);
+	pool_mark_special(block);
+	assert_false(short_device_free(0, block));
+	assert_int_equal(long_device_free(shared), CUDA_SUCCESS);
+	assert_int_equal(device_freed, 1);
+	assert_int_equal(device_state(shared), POOL_NOT_OURS);
+}
+
+/* For good, so the last of these. */
+static void test_device_sync_memops(void **state)
+{
+	CUdeviceptr block = long_device_alloc(), other = long_device_alloc();
+	struct call call = world_call(FUNCTION_cuCtxSynchronize, NULL);
+
+	state_sync_memops(NULL, block);
+	assert_false(short_device_free(0, block));
+	assert_int_equal(device_state(block), POOL_LIVE);
+	state_before(&call);
+	state_sync_memops(&call, 0);
+	assert_false(short_device_free(0, other));
+	assert_int_equal(device_state(other), POOL_LIVE);
+	assert_int_equal(kind_at((void *)other), MEMORY_DEVICE);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -531,6 +684,9 @@ int main(void)
 		cmocka_unit_test_setup(test_zero, begin),
 		cmocka_unit_test_setup(test_node, begin),
 		cmocka_unit_test_setup(test_no_magazine, begin),
+		cmocka_unit_test_setup(test_device, begin_device),
+		cmocka_unit_test_setup(test_device_refused, begin_device),
+		cmocka_unit_test_setup(test_device_sync_memops, begin_device),
 	};
 
 	return cmocka_run_group_tests_name("rewrite-short", tests, NULL, NULL);
