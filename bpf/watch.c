@@ -397,7 +397,7 @@ void watch_done(struct watch *watch)
 	free(watch->library);
 	free(watch->public_libraries);
 	free(watch->rejected);
-	image_done(&watch->shim_image);
+	shims_done(watch);
 	free(watch->shim);
 	free(watch);
 }

@@ -113,17 +113,17 @@ static bool is_known(const struct watch *watch, const struct place *place)
 
 static void consider_shim(struct watch *watch, pid_t process, const struct place *place)
 {
+	const struct shim *known = shim_find(watch, place->device, place->inode);
 	int file;
 
-	if (identity_matches(&watch->shims, place->device, place->inode))
+	if (known && known->is_read)
 		return;
 	file = open_mapped(process, place);
 	if (file >= 0) {
 		shim_add(watch, file);
 		close(file);
 	}
-	/* Also where it cannot be opened: its calls are its own. */
-	identity_add(&watch->shims, place->device, place->inode);
+	shim_note(watch, place->device, place->inode);
 }
 
 /* Of a process that lives. With `all` one word stands for everybody. */

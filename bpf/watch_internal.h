@@ -50,6 +50,13 @@ struct library {
 	size_t probes;
 };
 
+/* A file of the shim: each copy and each build has symbols of its own. */
+struct shim {
+	struct file_identity identity;
+	struct image image;
+	bool is_read; /* else it could not be opened: whose its calls are is not known */
+};
+
 struct process {
 	struct watch_process public; /* program: owned */
 	struct process *older;       /* of the same bucket, seen earlier */
@@ -83,7 +90,7 @@ struct watch {
 	bool single; /* no common probes */
 	bool detached;
 	bool fixed; /* the user gave the libraries: no others */
-	bool children_said, libraries_said, refused_said; /* told once */
+	bool children_said, libraries_said, refused_said, shims_said; /* told once */
 
 	struct watch_bpf *skeleton;
 	struct ring_buffer *ring;
@@ -99,9 +106,8 @@ struct watch {
 	struct watch_library *public_libraries; /* for watch_libraries() */
 	struct file_identity *rejected; /* looked at, no driver library: not looked at again */
 	size_t rejecteds;
-	struct file_identity shims; /* files known as the shim */
-	struct image shim_image;
-	bool shim_read;
+	struct shim *shims; /* files known as the shim */
+	size_t shim_count;
 	unsigned int probe_slots; /* of USDT probes, used */
 	uint32_t attachments;     /* files probed so far */
 
@@ -173,6 +179,11 @@ char *library_find(void);
 void shim_add(struct watch *watch, int file);
 /* By its path, for processes that map it later. */
 void shim_add_path(struct watch *watch, const char *path);
+/* One that cannot be opened. */
+void shim_note(struct watch *watch, dev_t device, ino_t inode);
+/* NULL: it is none. Good until another one is added. */
+const struct shim *shim_find(const struct watch *watch, dev_t device, ino_t inode);
+void shims_done(struct watch *watch);
 
 /* watch_counts.c */
 uint64_t counts_lost(const struct watch *watch, __u32 which);

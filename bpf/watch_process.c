@@ -260,7 +260,7 @@ static bool is_shim(const struct place *place, void *data)
 {
 	const struct watch *watch = data;
 
-	return identity_matches(&watch->shims, place->device, place->inode);
+	return shim_find(watch, place->device, place->inode) != NULL;
 }
 
 static bool is_library(const struct watch *watch, const struct place *place)
@@ -283,17 +283,20 @@ static int covers(const struct image_function *function, void *name)
 static uint8_t whose(struct watch *watch, uint32_t function, uint64_t address,
 		     const struct place *place)
 {
+	const struct shim *shim;
 	uint64_t offset;
 
 	if (!place)
 		return WATCH_BY_UNKNOWN;
 	if (is_library(watch, place))
 		return WATCH_BY_LIBRARY;
-	if (!is_shim(place, watch))
+	shim = shim_find(watch, place->device, place->inode);
+	if (!shim)
 		return WATCH_BY_PROGRAM;
+	if (!shim->is_read)
+		return WATCH_BY_UNKNOWN;
 	offset = address - place->start + place->offset;
-	return image_cover(&watch->shim_image, offset, covers,
-			   (char *)watch_functions[function].name)
+	return image_cover(&shim->image, offset, covers, (char *)watch_functions[function].name)
 		       ? WATCH_BY_WRAPPER
 		       : WATCH_BY_SHIM;
 }

@@ -15,6 +15,8 @@
 #include "usdt_notes.h"
 #include "watch_internal.h"
 
+enum { SHIM_LIMIT = 64 };
+
 /* Which program hears which probe, and how many arguments it reads. */
 static int probe_number(const char *name, size_t arguments)
 {
@@ -72,27 +74,77 @@ static void attach_notes(struct watch *watch, int file)
 		watch_say(watch, "the shim has no probes for tracers: what it claims is not heard");
 }
 
+const struct shim *shim_find(const struct watch *watch, dev_t device, ino_t inode)
+{
+	for (size_t i = 0; i < watch->shim_count; i++) {
+		if (identity_matches(&watch->shims[i].identity, device, inode))
+			return &watch->shims[i];
+	}
+	return NULL;
+}
+
+/* NULL: no room. */
+static struct shim *new_shim(struct watch *watch, const struct file_identity *identity)
+{
+	struct shim *grown;
+
+	if (watch->shim_count == SHIM_LIMIT) {
+		if (!watch->shims_said)
+			watch_say(watch,
+				  "more than %d files of the preload library: calls by others are "
+				  "taken for the program's",
+				  SHIM_LIMIT);
+		watch->shims_said = true;
+		return NULL;
+	}
+	grown = reallocarray(watch->shims, watch->shim_count + 1, sizeof(*grown));
+	if (!grown)
+		return NULL;
+	watch->shims = grown;
+	grown += watch->shim_count++;
+	*grown = (struct shim){.identity = *identity};
+	return grown;
+}
+
+void shim_note(struct watch *watch, dev_t device, ino_t inode)
+{
+	struct file_identity identity = {0};
+
+	if (shim_find(watch, device, inode))
+		return;
+	identity_add(&identity, device, inode);
+	(void)new_shim(watch, &identity);
+}
+
 void shim_add(struct watch *watch, int file)
 {
 	struct file_identity identity;
+	struct shim *shim = NULL;
 	struct stat status;
-	bool known = false;
 
 	if (fstat(file, &status) || !S_ISREG(status.st_mode))
 		return;
 	identify(watch, &identity, file, &status);
-	for (size_t i = 0; i < identity.count; i++) {
-		known |= identity_matches(&watch->shims, identity.identity[i].device,
-					  identity.identity[i].inode);
-		identity_add(&watch->shims, identity.identity[i].device,
-			     identity.identity[i].inode);
-	}
-	if (known)
+	for (size_t i = 0; i < identity.count && !shim; i++)
+		shim = (struct shim *)shim_find(watch, identity.identity[i].device,
+						identity.identity[i].inode);
+	if (!shim)
+		shim = new_shim(watch, &identity);
+	if (!shim || shim->is_read)
 		return;
-	if (!watch->shim_read)
-		watch->shim_read = !image_read(&watch->shim_image, file, "", 0);
+	for (size_t i = 0; i < identity.count; i++)
+		identity_add(&shim->identity, identity.identity[i].device,
+			     identity.identity[i].inode);
+	shim->is_read = !image_read(&shim->image, file, "", 0);
 	if (watch->options.claimed)
 		attach_notes(watch, file);
+}
+
+void shims_done(struct watch *watch)
+{
+	for (size_t i = 0; i < watch->shim_count; i++)
+		image_done(&watch->shims[i].image);
+	free(watch->shims);
 }
 
 void shim_add_path(struct watch *watch, const char *path)

@@ -302,6 +302,20 @@ static int leaderless(int argc, char **argv)
 	pthread_exit(NULL);
 }
 
+/* The same by the function that has a wrapper. */
+static int wrapped(int argc, char **argv)
+{
+	char byte;
+
+	printf("ready\n");
+	fflush(stdout);
+	if (read(0, &byte, 1) < 0)
+		return 3;
+	for (int i = atoi(argv[2]); i > 0; i--)
+		cuStreamSynchronize_ptsz(NULL);
+	return 0;
+}
+
 __attribute__((noinline)) static void inner(void)
 {
 	cuStreamSynchronize((void *)WAIT_NOT);
@@ -342,6 +356,7 @@ int main(int argc, char **argv)
 		{"stack", stack},
 		{"threads", threads},
 		{"waiting", waiting},
+		{"wrapped", wrapped},
 		{"waits", waits},
 	};
 

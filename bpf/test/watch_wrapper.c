@@ -13,6 +13,11 @@ static int ask_driver(void)
 	return result;
 }
 
+#ifdef OTHER_BUILD
+/* Everything lies elsewhere: at the wrapper's place in the first build is something of this. */
+__asm__(".fill 4096, 1, 0x90\n");
+#endif
+
 int cuStreamSynchronize_ptsz(void *stream)
 {
 	int (*real)(void *) = (int (*)(void *))dlsym(RTLD_NEXT, "cuStreamSynchronize_ptsz");
