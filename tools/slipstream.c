@@ -98,7 +98,7 @@ int main(int argc, char **argv)
 		command_usage_status = commands[i].usage_status;
 		if (commands[i].usage_status == EXIT_RUN)
 			command_failure_status = EXIT_RUN;
-		else /* what starts a program refuses them */
+		else if (commands[i].main != command_lint) /* what starts a program refuses them */
 			run_options_warn();
 		if (!commands[i].main)
 			return hand_over(&commands[i], argc - 1, argv + 1);

@@ -190,6 +190,8 @@ int command_lint(int argc, char **argv)
 		lint_options_done(&options);
 		return fflush(stdout) ? LINT_USAGE : LINT_CLEAN;
 	}
+	if (!options.program)
+		run_options_warn(); /* one that starts refuses them */
 	if (!options.program && !options.records && has_trace(&options))
 		hand_over(argv);
 	error_text = lint_outputs_open(&options);

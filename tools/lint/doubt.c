@@ -61,9 +61,10 @@ void lint_find_doubts(struct lint *lint)
 	for (size_t i = 0; i < report->reasons.count; i++)
 		doubt(lint, memory_copy(report->reasons.items[i]));
 	find_modes(lint);
-	if (report->unknown_count)
-		doubt(lint, memory_format("%" PRIu64 " waits have no rule: the record is damaged, "
-					  "or lacks its definitions",
+	/* Of a trace the report itself says so. */
+	if (report->unknown_count && !report->trace)
+		doubt(lint, memory_format("waits without a rule: %" PRIu64
+					  " (the record is damaged, or lacks its definitions)",
 					  report->unknown_count));
 	if (report->file_count && !report->calls && report_trace_has_counts(report))
 		doubt(lint,
