@@ -69,7 +69,7 @@ struct claim_record {
 /* Where an argument of a USDT probe lies. */
 enum probe_form { PROBE_NONE, PROBE_CONSTANT, PROBE_REGISTER, PROBE_MEMORY };
 
-enum { PROBE_ARGUMENTS = 4, PROBE_SLOTS = 64 };
+enum { PROBE_ARGUMENTS = 4, PROBE_SLOTS = 192 };
 
 struct probe_argument {
 	__u8 form, size, is_signed;

@@ -211,7 +211,10 @@ int run_witness_end(struct run_witness *witness)
 	(void)close(witness->control);
 	status = status_of(witness->pid);
 	free(witness);
-	return status;
+	if (status != DIED)
+		return status;
+	command_say("slipstream-witness was killed: what it saw is lost");
+	return EXIT_FAILURE;
 }
 
 static void handle_stop(int number)
@@ -284,15 +287,19 @@ void run_beside_start(void *context, pid_t process)
 json_t *run_beside_end(struct run_beside *beside)
 {
 	json_t *object = NULL;
+	int status;
 
 	if (beside->witness) {
-		(void)run_witness_end(beside->witness);
+		status = run_witness_end(beside->witness);
 		object = json_load_file(beside->summary, 0, NULL);
 		(void)unlink(beside->summary);
-		if (!object)
+		/* Else it has told why. */
+		if (!object && !status)
 			command_say("--witness: what was seen is lost");
-		if (beside->text)
+		if (beside->text && !status)
 			(void)run_witness_convert(beside->text, beside->trace);
+		else if (beside->text)
+			(void)unlink(beside->text); /* a part that nobody would know as one */
 	}
 	free(beside->summary);
 	free(beside->text);

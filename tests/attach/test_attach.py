@@ -183,6 +183,19 @@ class Attach(Case):
         self.assertEqual(tracer.returncode, 0, err)
         self.assertIn("cuStreamSynchronize", out)
 
+    def test_a_killed_witness_is_told_and_the_program_goes_on(self):
+        process = self.busy("20", "forever")
+        tracer = subprocess.Popen([TOOL, "attach", str(process.pid)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                  env=environment(TMPDIR=self.folder))
+        time.sleep(1.5)
+        with open(f"/proc/{tracer.pid}/task/{tracer.pid}/children", encoding="ascii") as file:
+            os.kill(int(file.read()), signal.SIGKILL)
+        out, err = tracer.communicate(timeout=30)
+        self.assertEqual((tracer.returncode, out), (1, ""), err)
+        self.assertIn("slipstream attach: slipstream-witness was killed: what it saw is lost\n", err)
+        self.assertEqual(process.stdout.readline(), "round\n")
+        self.nothing_left()
+
     def test_it_ends_with_the_last_process(self):
         process = self.busy("20", "forever")
         tracer = subprocess.Popen([TOOL, "attach", str(process.pid)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
