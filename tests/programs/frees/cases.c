@@ -816,6 +816,24 @@ static void sync_memops(void)
 	EXPECT(cuMemFree(block) == CUDA_ERROR_INVALID_VALUE);
 }
 
+/* Whatever the driver answers: another device may read the block by its tokens now. By one attribute, and among several. */
+static void tokens(void)
+{
+	CUpointer_attribute asked[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+				       CU_POINTER_ATTRIBUTE_P2P_TOKENS};
+	CUDA_POINTER_ATTRIBUTE_P2P_TOKENS both;
+	unsigned int type;
+	void *values[] = {&type, &both};
+	CUdeviceptr block = allocate(1), other = allocate(1), plain = allocate(1);
+
+	(void)cuPointerGetAttribute(&both, CU_POINTER_ATTRIBUTE_P2P_TOKENS, block);
+	(void)cuPointerGetAttributes(2, asked, values, other);
+	OK(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, plain));
+	OK(cuMemFree(block));
+	OK(cuMemFree(other));
+	OK(cuMemFree(plain));
+}
+
 static void sync_memops_context(void)
 {
 	CUdeviceptr block;
@@ -1523,6 +1541,7 @@ static const struct {
 	{"ends-later", ends_later},
 	{"exported", exported},
 	{"sync-memops", sync_memops},
+	{"tokens", tokens},
 	{"sync-memops-context", sync_memops_context},
 	{"many-contexts", many_contexts},
 	{"arrays", arrays},

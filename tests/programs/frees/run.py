@@ -22,7 +22,7 @@ REWRITE, NOTE_REWRITE = 17, 11
 FIELDS = ("hits misses unproven parked waits_avoided waits_made real_frees purges events queries held_bytes peak_bytes live_bytes "
           "limit_bytes").split()
 CASES = ("in-flight kernel asked other-context destroyed graph capturing reset released released-pinned freed-statuses forked threads ends no-context foreign wrong-frees free-async "
-         "buffers attributes info many-contexts exported exported-again exported-range sync-memops sync-memops-context others relaxed broken arrays arrays-drained array-format asked-unseen doubted doubted-later doubted-drained doubted-beside").split()
+         "buffers attributes info many-contexts exported exported-again exported-range tokens sync-memops sync-memops-context others relaxed broken arrays arrays-drained array-format asked-unseen doubted doubted-later doubted-drained doubted-beside").split()
 # What the rewrite calls of the driver by itself, and answers that must not harm: out of memory, unknown.
 FAULTS = ("cuMemAlloc_v2", "cuMemFree_v2", "cuDeviceTotalMem_v2", "cuCtxGetDevice", "cuCtxGetCurrent", "cuEventCreate", "cuEventRecord",
           "cuEventQuery", "cuStreamQuery", "cuThreadExchangeStreamCaptureMode", "cuCtxGetId")
@@ -93,6 +93,8 @@ def cases(options):
                 expect(total["parked"] == 2 and total["real_frees"] == 1 and total["hits"] == 2, told)
             elif name in ("exported", "exported-range", "sync-memops", "sync-memops-context"):
                 expect(not total["parked"] and total["real_frees"] == 1 and reasons["a block with attributes of its own"] == 1, told)
+            elif name == "tokens":
+                expect(total["parked"] == 1 and total["real_frees"] == 2 and reasons["a block with attributes of its own"] == 2, told)
             elif name == "arrays":
                 expect(total["parked"] == 1 and total["real_frees"] == 2, told)
             elif name == "arrays-drained":

@@ -1122,6 +1122,50 @@ static void old(void)
 	}
 }
 
+/* With SLIPSTREAM_POOL_AGE=20ms: the program waits for its context while another one works. The driver's free would wait for that, too. */
+static void old_beside_work(void)
+{
+	unsigned char *block = allocate(1);
+	CUcontext second;
+	CUstream stream;
+
+	OK(cuDevicePrimaryCtxRetain(&second, 1));
+	OK(cuCtxSetCurrent(second));
+	load();
+	stream = new_stream(CU_STREAM_NON_BLOCKING);
+	OK(cuCtxSetCurrent(context));
+	OK(cuMemFreeHost(block));
+	OK(cuCtxSynchronize());
+	OK(cuCtxSetCurrent(second));
+	close_gate(stream);
+	OK(cuCtxSetCurrent(context));
+	for (int i = 0; i < 10; i++) {
+		usleep(20000);
+		OK(cuCtxSynchronize()); /* hangs where the block is old, and is freed */
+	}
+	*flag = 1;
+	OK(cuCtxSetCurrent(second));
+	OK(cuCtxSynchronize());
+	OK(cuCtxSetCurrent(context));
+	for (int i = 0; i < 10; i++) {
+		usleep(20000);
+		OK(cuCtxSynchronize());
+	}
+}
+
+/* Each is the driver's, from its allocation to its free. */
+static void write_combined(void)
+{
+	const unsigned int flags[] = {CU_MEMHOSTALLOC_WRITECOMBINED,
+				      CU_MEMHOSTALLOC_WRITECOMBINED | CU_MEMHOSTALLOC_PORTABLE};
+	void *block;
+
+	for (int i = 0; i < 6; i++) {
+		OK(cuMemHostAlloc(&block, BYTES, flags[i % 2]));
+		OK(cuMemFreeHost(block));
+	}
+}
+
 /* With SLIPSTREAM_ZERO=full. */
 static void zeroed(void)
 {
@@ -1302,6 +1346,8 @@ static const struct {
 	{"released-busy", released_busy},
 	{"zeroed", zeroed},
 	{"old", old},
+	{"old-beside-work", old_beside_work},
+	{"write-combined", write_combined},
 	{"mixed", mixed},
 };
 

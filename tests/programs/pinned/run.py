@@ -21,7 +21,7 @@ REWRITE, NOTE_REWRITE = 17, 11
 FIELDS = ("hits misses unproven parked waits_avoided waits_made real_frees purges events queries held_bytes peak_bytes live_bytes "
           "limit_bytes").split()
 CASES = ("in-flight asked other-context other-legacy destroyed other-thread ended-thread legacy full-queue capturing reset forked threads ends no-context "
-         "buffers relaxed many-streams broken unseen unseen-end unseen-record unseen-function detached released released-busy many-contexts foreign-flags kept-elsewhere freed-elsewhere kept-by-the-dead launched-elsewhere twice "
+         "buffers relaxed many-streams broken unseen unseen-end unseen-record unseen-function detached released released-busy many-contexts foreign-flags kept-elsewhere freed-elsewhere kept-by-the-dead launched-elsewhere twice write-combined "
          "reset-elsewhere").split()
 # What the rewrite calls of the driver by itself, and answers that must not harm: out of memory, unknown.
 FAULTS = ("cuMemHostAlloc", "cuMemFreeHost", "cuEventCreate", "cuEventRecord", "cuEventQuery", "cuStreamQuery",
@@ -96,9 +96,21 @@ def cases(options):
                 expect(total["records"] == 2, f"counts {dict(total)}: threads one after the other do not share a magazine")
             elif name == "reset-elsewhere":
                 expect(not total["held_bytes"], f"counts {dict(total)}: blocks of a context that is gone")
+            elif name == "write-combined":
+                expect(not total["parked"] and not total["hits"] and not total["misses"], f"counts {dict(total)}")
             elif name == "twice":
                 expect(total["parked"] == 508, f"counts {dict(total)}: not every free was counted once")
         yield name, one
+
+    def long_way():
+        """Where no call takes the short way the long one keeps the same rules. A list of denied sites is what sends them there."""
+        with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
+            file.write("file no-such-library.so pinned\n")
+            file.flush()
+            for name in ("in-flight", "other-context", "launched-elsewhere", "capturing", "freed-elsewhere"):
+                run(options, [options.cases, name], SLIPSTREAM_DENY=file.name)
+            _, total, _ = run(options, [options.cases, "zeroed"], SLIPSTREAM_ZERO="full", SLIPSTREAM_DENY=file.name)
+            expect(total["hits"] == 5 and total["records"] == 1, f"counts {dict(total)}: a magazine")
 
     def strict():
         _, total, _ = run(options, [options.cases, "strict"], SLIPSTREAM_RELAX="strict-free")
@@ -124,6 +136,11 @@ def cases(options):
         expect(3 <= reasons["a block was not used for long"] <= 5, f"{dict(reasons)}")
         _, total, _ = run(options, [options.cases, "old"], SLIPSTREAM_POOL_AGE="0")
         expect(not total["real_frees"], f"counts {dict(total)}")
+
+    def old_beside():
+        """Nothing goes for its age while anything works, in whatever context."""
+        _, total, reasons = run(options, [options.cases, "old-beside-work"], SLIPSTREAM_POOL_AGE="20ms")
+        expect(total["real_frees"] == 1 and reasons["a block was not used for long"] == 1, f"counts {dict(total)}, {dict(reasons)}")
 
     def setting():
         """SLIPSTREAM_POOL_LIMIT."""
@@ -173,6 +190,8 @@ def cases(options):
     yield "zeroed", zeroed
     yield "mixed", mixed
     yield "old", old
+    yield "old-beside-work", old_beside
+    yield "long-way", long_way
     yield "limit-setting", setting
     yield "signals", signals
     yield "failed-launch", failed_launch

@@ -83,6 +83,20 @@ static void unregister_unseen(void)
 	OK(function(at));
 }
 
+/* Only one end of it is what the driver knows: of an end that nobody asks about the copy would be staged. The simulated driver refuses one that begins in registered memory and ends outside. */
+static void ends(void)
+{
+	CUresult (*function)(void *, size_t, unsigned int) =
+		(CUresult(*)(void *, size_t, unsigned int))driver_function("cuMemHostRegister_v2");
+
+	begin();
+	OK(function(at, 4096, 0));
+	EXPECT(cuMemcpyHtoD(block, at, BYTES) == CUDA_ERROR_INVALID_VALUE);
+	at = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	OK(function(at + BYTES - 4096, 4096, 0));
+	copy(2);
+}
+
 /* ---- calls behind which the driver may know more ---- */
 
 static void of_register(void)
@@ -349,6 +363,7 @@ static void block_elsewhere(void)
 
 const struct named_case known_cases[] = {
 	{"known-forgets", forgets},
+	{"known-ends", ends},
 	{"known-remembers", remembers},
 	{"known-between", between},
 	{"known-mapped-anew", mapped_anew},

@@ -159,6 +159,7 @@ CASES = {
     "leaves-nothing": ((1, 60), None),
     "cancelled": ((2, 2), None),
     "known-forgets": ((39, 0), NOT_PAGEABLE),
+    "known-ends": ((0, 0), NOT_PAGEABLE),
     "known-remembers": ((3, 0), None),
     "known-between": ((6, 0), None),
     "known-mapped-anew": ((3, 0), None),

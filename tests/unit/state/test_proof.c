@@ -394,6 +394,28 @@ static void test_handles(void **state)
 	state_thread.serial--;
 }
 
+/* A child has neither contexts that end nor captures, whatever its parent's other threads were doing. */
+static void test_forked(void **state)
+{
+	struct call call = world_call(FUNCTION_cuCtxCreate_v4, NULL);
+
+	world_launch(N, KERNEL(0));
+	state_before(&call);
+	state_context_destroying(&call, (CUcontext)(uintptr_t)1);
+	assert_true(state_context_is_ending());
+	state_forked();
+	assert_false(state_context_is_ending());
+	assert_null(state_objection());
+	begin_capture(N);
+	assert_non_null(state_objection());
+	state_forked();
+	assert_null(state_objection());
+	state_unseen();
+	assert_non_null(state_objection());
+	state_forked();
+	assert_null(state_objection());
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -411,6 +433,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_unknown_stream, begin, end),
 		cmocka_unit_test_setup_teardown(test_unseen, begin, end),
 		cmocka_unit_test_setup_teardown(test_handles, begin, end),
+		cmocka_unit_test_setup_teardown(test_forked, begin, end),
 	};
 
 	return cmocka_run_group_tests_name("proof", tests, NULL, NULL);
