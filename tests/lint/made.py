@@ -15,7 +15,7 @@ class Made:
 
     def __init__(self, calls=100, **header):
         self.records = records.Records(**header)
-        self.functions, self.rules, self.regions, self.sites = {}, {}, {}, {}
+        self.functions, self.rules, self.regions, self.sites, self.candidates = {}, {}, {}, {}, {}
         self.calls = calls
 
     def of(self, table, key, make):
@@ -24,7 +24,7 @@ class Made:
         return table[key]
 
     def wait(self, slug="d2h", function="cuMemcpyDtoH_v2", at=("train.py", 12, "step"), kind=records.IMPLICIT, count=1, blocked=MS,
-             region=None, amount=4096, cause=None, **more):
+             region=None, amount=4096, cause=None, waited=True, **more):
         r = self.records
         number = self.of(self.functions, function, lambda: r.function(function))
         rule = self.of(self.rules, slug, lambda: r.rule(slug, cause or slug.replace("-", " "), kind))
@@ -32,7 +32,10 @@ class Made:
         site = self.of(self.sites, stack, lambda: r.site((), [(file, line, name) for file, line, name in stack])) if at else 0
         if region:
             more["region"] = self.of(self.regions, region, lambda: r.region(region))
-        return r.wait(number, rule, site, 2, 6, 1, count=count, blocked=blocked, amount=amount * count, **more)
+        wait = r.wait(number, rule, site, 2, 6, 1, count=count, blocked=blocked, amount=amount * count, **more)
+        if waited:
+            r.waited_for(wait, self.of(self.candidates, "spin", lambda: r.candidate(3, 1, 2, 1, "spin")), count, blocked)
+        return wait
 
     def write(self, folder):
         r = self.records

@@ -40,12 +40,24 @@ class Rules(Judging):
         self.one(["implicit-wait/d2h"], count=3, amount=64)
 
     def test_hot_path_is_three_calls_or_a_region(self):
-        for slug, rule in (("module-load", "L11"), ("function-load", "L11"), ("lazy-load", "L11"), ("pinning", "L14"),
-                           ("registering", "L14"), ("pool-growth", "L17")):
-            self.one([rule], slug=slug, count=3)
-            self.one([rule], slug=slug, count=1, region="step")
+        for slug, rule, status in (("module-load", "L11", 1), ("function-load", "L11", 0), ("lazy-load", "L11", 1), ("pinning", "L14", 1),
+                                   ("registering", "L14", 1), ("pool-growth", "L17", 0)):
+            report = self.one([rule], slug=slug, count=3, status=status)
+            self.assertEqual(report["results"][0]["level"], "warning" if status else "note")
+            self.one([rule], slug=slug, count=1, region="step", status=status)
             report = self.one([], slug=slug, count=2, status=0)
             self.assertEqual(report["left_out"]["not_hot"], 2)
+
+    def test_a_loop_at_start_is_no_hot_path(self):
+        start, life = 1000000000, 100000000  # of every process here
+        for length, expected in ((life // 10 - 1, []), (life // 10, ["L11"])):
+            self.one(expected, slug="module-load", count=40, first=start, last=start + length, status=len(expected))
+
+    def test_a_drain_needs_known_work_to_fail(self):
+        report = self.one(["L12"], slug="free-drains-device", waited=False, status=0)
+        self.assertEqual(report["results"][0]["level"], "note")
+        report = self.one(["L12"], slug="free-drains-device", status=1)
+        self.assertEqual(report["results"][0]["waited_for"], [{"name": "kernel spin on blocking stream 2", "count": 1, "blocked_ns": MS}])
 
     def test_64_mib_pinned_at_once_are_found_at_start_too(self):
         self.one(["L14"], slug="pinning", count=1, amount=64 << 20)

@@ -52,6 +52,10 @@ def _match(place, name, values, slugs):
         if slugs[slug].wait_class == "explicit":
             raise reader.error("from", f"{slug} is explicit: asked-for waits are judged by budgets only")
     conditions = {key: reader.take(key, "count", None) for key in CONDITIONS if key in values}
+    if "waited" in values:
+        conditions["waited"] = reader.take("waited", "flag", False)
+    if "level" in values:
+        conditions["level"] = reader.choice("level", LEVELS[:3], None)
     if conditions.get("least_bytes", 0) > conditions.get("most_bytes", NO_LIMIT):
         raise reader.error("from", "least_bytes is above most_bytes")
     reader.finish()
@@ -106,7 +110,7 @@ def load(directory):
         for match, conditions in rule.matches:
             taken.update(match)
             # What is done once, at start, stays no finding: a row with `hot` takes all of its rules.
-            if not conditions or list(conditions) == ["hot"]:
+            if not set(conditions) - {"hot", "level"}:
                 whole.update(match)
     for rule in catalogue.rules:
         if rule.wait_class != "explicit" and rule.slug not in whole:
@@ -127,7 +131,8 @@ def c_source(rules):
             for k, (_, conditions) in enumerate(rule.matches):
                 lines.append(f"\t{{slugs_{number}_{k}, UINT64_C({conditions.get('least_bytes', 0)}), "
                              f"UINT64_C({conditions.get('most_bytes', NO_LIMIT)}), "
-                             f"UINT64_C({conditions.get('least_count', 0)}), UINT64_C({conditions.get('hot', 0)})}},")
+                             f"UINT64_C({conditions.get('least_count', 0)}), UINT64_C({conditions.get('hot', 0)}), "
+                             f"{int(conditions.get('waited', False))}, LINT_{conditions.get('level', 'off').upper()}}},")
             lines.append("};")
     lines += ["", "const struct lint_rule lint_rules[] = {"]
     for number, rule in enumerate(rules):
@@ -142,13 +147,17 @@ def c_source(rules):
 def _condition_words(conditions):
     words = []
     if "hot" in conditions:
-        words.append(f"{conditions['hot']} calls or more at one place, or inside a region")
+        words.append(f"{conditions['hot']} calls or more at one place, over a tenth of the run or more, or inside a region")
     if "least_count" in conditions:
         words.append(f"{conditions['least_count']} calls or more at one place")
     if "least_bytes" in conditions:
         words.append(f"{conditions['least_bytes']} bytes or more")
     if "most_bytes" in conditions:
         words.append(f"{conditions['most_bytes']} bytes or fewer")
+    if conditions.get("waited"):
+        words.append("pending work is known that it waited for")
+    if "level" in conditions:
+        words.append(f"level {conditions['level']}")
     return ", ".join(words)
 
 

@@ -42,15 +42,16 @@ static void add_result(struct lint *lint, const struct lint_budget *budget, cons
 		       const struct spent *spent, char *message)
 {
 	const struct lint_rule *rule = lint_rule_find(LINT_RULE_BUDGET);
+	enum lint_level level = lint_config_level(lint->config, rule, rule->level);
 	struct lint_result *result;
 
-	if (lint_config_level(lint->config, rule) == LINT_OFF) {
+	if (level == LINT_OFF) {
 		free(message);
 		return;
 	}
 	result = lint_result_add(lint);
 	result->rule = rule;
-	result->level = lint_config_level(lint->config, rule);
+	result->level = level;
 	result->budget = budget;
 	result->count = spent->implicit + spent->explicit;
 	result->blocked_ns = spent->blocked_ns;

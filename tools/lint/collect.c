@@ -72,15 +72,26 @@ static struct lint_use *find_or_add(struct lint *lint, const struct record_file 
 	return report_list_find_or_add(&lint->uses, &key, sizeof(key), use_identity);
 }
 
-static void add_wait(struct lint *lint, const struct record_file *file,
+static bool is_spread(const struct report_process *process, const struct record_wait *wait)
+{
+	uint64_t begin_ns = process->file->header->start_ns;
+	uint64_t life_ns = process->end_ns > begin_ns ? process->end_ns - begin_ns : 0;
+
+	return wait->last_ns > wait->first_ns &&
+	       wait->last_ns - wait->first_ns >= life_ns / LINT_SPREAD;
+}
+
+static void add_wait(struct lint *lint, const struct report_process *process,
 		     const struct record_wait *wait)
 {
+	const struct record_file *file = process->file;
 	const struct record_region *region =
 		(const void *)record_find(&file->regions, wait->region);
 	const char *name = region ? record_string_text(file, region->name) : NULL;
 	struct lint_part key = {.region = name ? name : ""}, *part;
 	struct lint_use *use = find_or_add(lint, file, wait);
 
+	use->is_spread |= is_spread(process, wait);
 	sum_add(&use->count, wait->count);
 	sum_add(&use->blocked_ns, wait->blocked_ns);
 	sum_add(&use->bytes, wait->bytes);
@@ -121,8 +132,9 @@ static void add_waited_for(struct lint *lint, const struct record_file *file,
 
 void lint_collect(struct lint *lint)
 {
-	for (size_t i = 0; i < lint->report->file_count; i++) {
-		const struct record_file *file = lint->report->files[i];
+	for (size_t i = 0; i < lint->report->process_count; i++) {
+		const struct report_process *process = &lint->report->processes[i];
+		const struct record_file *file = process->file;
 
 		for (size_t k = 0; k < file->waits.count; k++) {
 			const struct record_wait *wait = (const void *)file->waits.records[k];
@@ -130,7 +142,7 @@ void lint_collect(struct lint *lint)
 			if (wait->count && wait->allowed)
 				sum_add(&lint->allowed_by_program, wait->count);
 			else if (wait->count)
-				add_wait(lint, file, wait);
+				add_wait(lint, process, wait);
 		}
 		for (size_t k = 0; k < file->waited_for.count; k++)
 			add_waited_for(lint, file, (const void *)file->waited_for.records[k]);

@@ -473,11 +473,12 @@ void lint_config_free(struct lint_config *config)
 	free(config);
 }
 
-enum lint_level lint_config_level(const struct lint_config *config, const struct lint_rule *rule)
+enum lint_level lint_config_level(const struct lint_config *config, const struct lint_rule *rule,
+				  enum lint_level standard)
 {
 	const struct lint_setting *setting = &config->settings[rule - lint_rules];
 
-	return setting->has_level ? setting->level : rule->level;
+	return setting->has_level ? setting->level : standard;
 }
 
 struct lint_threshold lint_config_threshold(const struct lint_config *config,

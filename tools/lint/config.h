@@ -60,7 +60,9 @@ int lint_config_read(const char *path, int64_t today, struct lint_config **ret_c
 		     char **reterr_text);
 void lint_config_free(struct lint_config *config);
 
-enum lint_level lint_config_level(const struct lint_config *config, const struct lint_rule *rule);
+/* `standard` where the configuration does not name the rule. */
+enum lint_level lint_config_level(const struct lint_config *config, const struct lint_rule *rule,
+				  enum lint_level standard);
 /* The rule's own, where it has one. */
 struct lint_threshold lint_config_threshold(const struct lint_config *config,
 					    const struct lint_rule *rule);

@@ -87,16 +87,19 @@ static bool is_same(const struct lint_result *result, const struct lint_rule *ru
 }
 
 static struct lint_result *result_of(struct lint *lint, const struct lint_rule *rule,
-				     const struct lint_use *use)
+				     enum lint_level level, const struct lint_use *use)
 {
 	struct lint_result *result;
 
 	for (size_t i = 0; i < lint->result_count; i++)
-		if (is_same(&lint->results[i], rule, use))
+		if (is_same(&lint->results[i], rule, use)) {
+			if (lint->results[i].level < level)
+				lint->results[i].level = level;
 			return &lint->results[i];
+		}
 	result = lint_result_add(lint);
 	result->rule = rule;
-	result->level = lint_config_level(lint->config, rule);
+	result->level = level;
 	result->function = use->function;
 	result->cause = use->cause;
 	result->stack = use->stack;
@@ -135,7 +138,8 @@ static void merge_waited(struct report_list *waited, const struct report_list *f
 	}
 }
 
-static void add_use(struct lint *lint, const struct lint_rule *rule, const struct lint_use *use)
+static void add_use(struct lint *lint, const struct lint_rule *rule, enum lint_level level,
+		    const struct lint_use *use)
 {
 	struct lint_result *result = NULL;
 
@@ -149,7 +153,7 @@ static void add_use(struct lint *lint, const struct lint_rule *rule, const struc
 			continue;
 		}
 		if (!result)
-			result = result_of(lint, rule, use);
+			result = result_of(lint, rule, level, use);
 		merge_part(&result->parts, part);
 		sum_add(&result->count, part->count);
 		sum_add(&result->blocked_ns, part->blocked_ns);
@@ -174,22 +178,26 @@ static void judge_use(struct lint *lint, const struct lint_use *use)
 	struct lint_facts facts = {.slug = use->slug,
 				   .count = use->count,
 				   .bytes = use->bytes,
-				   .in_region = is_in_region(use)};
+				   .in_region = is_in_region(use),
+				   .is_spread = use->is_spread,
+				   .has_waited = use->waited.count};
 	const struct lint_rule *rule;
+	enum lint_level level;
 	bool is_cold;
 
 	if (use->class == WAIT_EXPLICIT || use->class == REPORT_CLASS_UNKNOWN)
 		return;
-	rule = lint_rule_of(&facts, &is_cold);
+	rule = lint_rule_of(&facts, &level, &is_cold);
 	if (!rule) {
 		if (is_cold)
 			sum_add(&lint->cold, use->count);
 		return;
 	}
-	if (lint_config_level(lint->config, rule) == LINT_OFF)
+	level = lint_config_level(lint->config, rule, level);
+	if (level == LINT_OFF)
 		sum_add(&lint->switched_off, use->count);
 	else
-		add_use(lint, rule, use);
+		add_use(lint, rule, level, use);
 }
 
 /* ---- thresholds and words ---- */

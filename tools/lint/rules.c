@@ -38,7 +38,7 @@ static bool takes(const struct lint_match *match, const char *slug)
 
 static bool is_hot(const struct lint_match *match, const struct lint_facts *facts)
 {
-	return !match->hot || facts->count >= match->hot || facts->in_region;
+	return !match->hot || (facts->count >= match->hot && facts->is_spread) || facts->in_region;
 }
 
 static bool fits(const struct lint_match *match, const struct lint_facts *facts)
@@ -46,14 +46,17 @@ static bool fits(const struct lint_match *match, const struct lint_facts *facts)
 	uint64_t mean = facts->count ? facts->bytes / facts->count : 0;
 
 	return mean >= match->least_bytes && mean <= match->most_bytes &&
-	       facts->count >= match->least_count;
+	       facts->count >= match->least_count && (!match->waited || facts->has_waited);
 }
 
-const struct lint_rule *lint_rule_of(const struct lint_facts *facts, bool *ret_is_cold)
+const struct lint_rule *lint_rule_of(const struct lint_facts *facts, enum lint_level *ret_level,
+				     bool *ret_is_cold)
 {
+	const struct lint_rule *rule = lint_rule_find(LINT_RULE_UNKNOWN);
 	bool is_known = false;
 
 	*ret_is_cold = false;
+	*ret_level = rule->level;
 	for (size_t i = 0; i < lint_rule_count; i++)
 		for (size_t k = 0; k < lint_rules[i].match_count; k++) {
 			const struct lint_match *match = &lint_rules[i].matches[k];
@@ -61,11 +64,13 @@ const struct lint_rule *lint_rule_of(const struct lint_facts *facts, bool *ret_i
 			if (!takes(match, facts->slug))
 				continue;
 			is_known = true;
-			if (fits(match, facts) && is_hot(match, facts))
+			if (fits(match, facts) && is_hot(match, facts)) {
+				*ret_level = match->level ? match->level : lint_rules[i].level;
 				return &lint_rules[i];
+			}
 			*ret_is_cold |= fits(match, facts);
 		}
-	return is_known ? NULL : lint_rule_find(LINT_RULE_UNKNOWN);
+	return is_known ? NULL : rule;
 }
 
 const char *lint_level_name(enum lint_level level)
@@ -86,7 +91,9 @@ bool lint_level_parse(const char *word, enum lint_level *ret_level)
 static void print_condition(const struct lint_match *match, FILE *out)
 {
 	if (match->hot)
-		(void)fprintf(out, "; %" PRIu64 " calls at one place, or inside a region",
+		(void)fprintf(out,
+			      "; %" PRIu64
+			      " calls at one place over a tenth of the run, or inside a region",
 			      match->hot);
 	if (match->least_count)
 		(void)fprintf(out, "; %" PRIu64 " calls at one place", match->least_count);
@@ -94,6 +101,10 @@ static void print_condition(const struct lint_match *match, FILE *out)
 		(void)fprintf(out, "; at least %" PRIu64 " bytes", match->least_bytes);
 	if (match->most_bytes != UINT64_MAX)
 		(void)fprintf(out, "; at most %" PRIu64 " bytes", match->most_bytes);
+	if (match->waited)
+		(void)fputs("; pending work is known that it waited for", out);
+	if (match->level)
+		(void)fprintf(out, "; %s", level_names[match->level]);
 }
 
 void lint_rules_print(FILE *out)

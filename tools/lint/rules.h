@@ -17,7 +17,10 @@ struct lint_match {
 	const char *const *slugs;         /* of rules.yaml; ends with NULL */
 	uint64_t least_bytes, most_bytes; /* mean of a call */
 	uint64_t least_count;
-	uint64_t hot; /* so many calls, or one inside a region; 0: no condition */
+	uint64_t
+		hot; /* so many calls, spread over the run, or one inside a region; 0: no condition */
+	bool waited;           /* pending work is known that it waited for */
+	enum lint_level level; /* in place of the rule's; LINT_OFF: the rule's */
 };
 
 struct lint_rule {
@@ -46,13 +49,18 @@ struct lint_facts {
 	const char *slug; /* of rules.yaml */
 	uint64_t count, bytes;
 	bool in_region;
+	bool is_spread; /* over LINT_SPREAD of the run, or more */
+	bool has_waited;
 };
 
+#define LINT_SPREAD 10 /* as 1 / it of the life of the process */
+
 /*
- * The rule that takes it. NULL: none does, and `*ret_is_cold` says whether only since it was done too seldom for a hot
- * path.
+ * The rule that takes it, with the level that it has then where no configuration says another. NULL: none does, and *ret_is_cold says whether
+ * only since it was done too seldom for a hot path.
  */
-const struct lint_rule *lint_rule_of(const struct lint_facts *facts, bool *ret_is_cold);
+const struct lint_rule *lint_rule_of(const struct lint_facts *facts, enum lint_level *ret_level,
+				     bool *ret_is_cold);
 
 const char *lint_level_name(enum lint_level level);
 /* False: it is none. */

@@ -24,7 +24,7 @@ int main(void)
 #ifndef FIXED
 		(void)step();
 #endif
+		OK(cuStreamSynchronize(stream));
 	}
-	OK(cuCtxSynchronize());
 	return 0;
 }
