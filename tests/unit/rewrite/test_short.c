@@ -608,6 +608,12 @@ static void test_device(void **state)
 	assert_true(long_device_alloc() != block);
 	world_synchronize(STREAM(0));
 	assert_true(long_device_alloc() == block);
+	/* The long way is no other. */
+	world_launch(STREAM(0), KERNEL(0));
+	assert_int_equal(long_device_free(block), CUDA_SUCCESS);
+	assert_int_equal(device_state(block), POOL_PARKED);
+	world_synchronize(STREAM(0));
+	assert_true(long_device_alloc() == block);
 	assert_int_equal(pool_look(block, &found), POOL_LIVE);
 	assert_int_equal(kind_at((void *)(block + BYTES - 1)), MEMORY_DEVICE);
 	assert_int_equal(device_made, 2);
