@@ -45,8 +45,9 @@
  *     stream: CUDA_ERROR_STREAM_CAPTURE_IMPLICIT); the capture goes on. A capture elsewhere, in
  *     global mode too, disturbs nothing and is not disturbed: all calls are made in the thread's
  *     relaxed mode.
- *   - The stream may be of any context and device; the calling thread's current context stays as it
- *     is. For the default streams the current context counts (H, cuStreamGetCtx).
+ *   - The stream may be of any context and device; the calling thread needs a current context, as
+ *     for any submission, which may be another and stays as it is. For the default streams the
+ *     current context counts (H, cuStreamGetCtx). To wait, a thread needs none.
  *   - A stream may be destroyed while its futures are not over (H, cuStreamDestroy: its work goes
  *     on). A context may not be used while it is destroyed (H, cuCtxDestroy), and the monitor uses
  *     it: call slipstream_future_end_context() before cuCtxDestroy, cuDevicePrimaryCtxReset,
@@ -193,8 +194,7 @@ SLIPSTREAM_FUTURE_INLINE_ struct slipstream_future *
 slipstream_future_new_(CUcontext handle, unsigned long long id, int poll)
 {
 	struct slipstream_future_process *process = &slipstream_future_process_1;
-	struct slipstream_future *future =
-		(struct slipstream_future *)calloc(1, sizeof(*future));
+	struct slipstream_future *future = (struct slipstream_future *)calloc(1, sizeof(*future));
 
 	if (!future)
 		return NULL;
@@ -249,15 +249,17 @@ SLIPSTREAM_FUTURE_INLINE_ CUresult slipstream_future_record_watched_(
 		slipstream_future_watch_(future);
 	}
 	pthread_mutex_unlock(&lane->submit);
-	if (result != CUDA_SUCCESS) {
-		pthread_mutex_lock(&process->lock);
-		slipstream_future_lane_put_(lane);
-		pthread_mutex_unlock(&process->lock);
-	}
+	pthread_mutex_lock(&process->lock);
+	slipstream_future_lane_put_(lane);
+	pthread_mutex_unlock(&process->lock);
 	return result;
 }
 
-/* In relaxed mode. */
+/*
+ * In relaxed mode. The event is made and recorded with the stream's own context current: events
+ * must be of the stream's context (cuda.h, cuEventRecord), and no submission shall depend on what
+ * else is current.
+ */
 SLIPSTREAM_FUTURE_INLINE_ CUresult slipstream_future_make_(struct slipstream_future **ret_future,
 							   CUstream stream, int poll)
 {
@@ -265,8 +267,8 @@ SLIPSTREAM_FUTURE_INLINE_ CUresult slipstream_future_make_(struct slipstream_fut
 	const struct slipstream_future_driver *driver = &process->driver;
 	CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
 	unsigned long long context_id = 0, stream_id = 0;
+	CUcontext handle = NULL, current = NULL;
 	struct slipstream_future *future;
-	CUcontext handle = NULL;
 	CUresult result;
 
 	/* An event recorded in a capture stands for no work, and to ask it breaks the capture. */
@@ -277,6 +279,8 @@ SLIPSTREAM_FUTURE_INLINE_ CUresult slipstream_future_make_(struct slipstream_fut
 		result = driver->stream_context(stream, &handle);
 	if (result == CUDA_SUCCESS && driver->context_id)
 		result = driver->context_id(handle, &context_id);
+	if (result == CUDA_SUCCESS)
+		result = driver->context_get(&current);
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (driver->stream_id && driver->stream_id(stream, &stream_id) != CUDA_SUCCESS)
@@ -290,8 +294,13 @@ SLIPSTREAM_FUTURE_INLINE_ CUresult slipstream_future_make_(struct slipstream_fut
 	future = slipstream_future_new_(handle, context_id, poll);
 	if (!future)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	result = poll ? slipstream_future_record_(future, stream)
-		      : slipstream_future_record_watched_(future, stream, stream_id);
+	if (current != handle)
+		result = driver->context_set(handle);
+	if (result == CUDA_SUCCESS)
+		result = poll ? slipstream_future_record_(future, stream)
+			      : slipstream_future_record_watched_(future, stream, stream_id);
+	if (current != handle)
+		(void)driver->context_set(current);
 	if (result != CUDA_SUCCESS) {
 		slipstream_future_put_(future);
 		return result;
@@ -310,7 +319,7 @@ SLIPSTREAM_FUTURE_INLINE_ CUresult slipstream_future_make_(struct slipstream_fut
  *
  * The caller owns it: slipstream_future_destroy(). On failure *ret_future is NULL and the stream
  * has nothing new: the driver's own status; CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED or _IMPLICIT
- * beside a capture; CUDA_ERROR_NOT_INITIALIZED before cuInit and in a forked child;
+ * beside a capture; CUDA_ERROR_INVALID_CONTEXT without a current context; CUDA_ERROR_NOT_INITIALIZED before cuInit and in a forked child;
  * CUDA_ERROR_NOT_FOUND without a driver (10.1 or newer); CUDA_ERROR_OUT_OF_MEMORY;
  * CUDA_ERROR_OPERATING_SYSTEM if the monitor cannot be started; CUDA_ERROR_DEINITIALIZED at exit.
  */
@@ -406,9 +415,8 @@ SLIPSTREAM_FUTURE_INLINE_ CUresult slipstream_future_status(struct slipstream_fu
  * CUDA_ERROR_NOT_INITIALIZED in a forked child, CUDA_ERROR_DEINITIALIZED at exit. `data` is the
  * caller's.
  */
-SLIPSTREAM_FUTURE_INLINE_ CUresult
-slipstream_future_then(struct slipstream_future *future,
-		       void (*function)(CUresult status, void *data), void *data)
+SLIPSTREAM_FUTURE_INLINE_ CUresult slipstream_future_then(
+	struct slipstream_future *future, void (*function)(CUresult status, void *data), void *data)
 {
 	struct slipstream_future_process *process = &slipstream_future_process_1;
 	struct slipstream_future_callback *callback;
@@ -451,7 +459,7 @@ slipstream_future_then(struct slipstream_future *future,
 		free(callback);
 		result = CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	if (lane && !watch) {
+	if (lane) {
 		pthread_mutex_lock(&process->lock);
 		slipstream_future_lane_put_(lane);
 		pthread_mutex_unlock(&process->lock);

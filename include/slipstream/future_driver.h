@@ -97,8 +97,7 @@ slipstream_future_find_driver_(struct slipstream_future_driver *driver)
 		slipstream_future_find_(library, "cuCtxGetCurrent", &driver->context_get) &
 		slipstream_future_find_(library, "cuCtxSetCurrent", &driver->context_set) &
 		slipstream_future_find_(library, "cuStreamGetCtx", &driver->stream_context) &
-		slipstream_future_find_(library, "cuStreamIsCapturing",
-					&driver->stream_capturing) &
+		slipstream_future_find_(library, "cuStreamIsCapturing", &driver->stream_capturing) &
 		slipstream_future_find_(library, "cuThreadExchangeStreamCaptureMode",
 					&driver->exchange_mode);
 	slipstream_future_find_(library, "cuCtxGetId", &driver->context_id);
@@ -116,10 +115,9 @@ SLIPSTREAM_FUTURE_INLINE_ void slipstream_future_pin_(const void *code)
 
 	if (slipstream_future_dladdr_ && slipstream_future_dlopen_ &&
 	    slipstream_future_dladdr_(code, &image) && image.file)
-		(void)slipstream_future_dlopen_(image.file,
-						SLIPSTREAM_FUTURE_RTLD_NOW_ |
-							SLIPSTREAM_FUTURE_RTLD_NOLOAD_ |
-							SLIPSTREAM_FUTURE_RTLD_NODELETE_);
+		(void)slipstream_future_dlopen_(
+			image.file, SLIPSTREAM_FUTURE_RTLD_NOW_ | SLIPSTREAM_FUTURE_RTLD_NOLOAD_ |
+					    SLIPSTREAM_FUTURE_RTLD_NODELETE_);
 }
 
 /* Stream 0 as the including file means it. */

@@ -213,8 +213,8 @@ SLIPSTREAM_FUTURE_INLINE_ void slipstream_future_unbind_(struct slipstream_futur
 	rounds->bound = NULL;
 }
 
-SLIPSTREAM_FUTURE_INLINE_ CUresult slipstream_future_bind_(struct slipstream_future_rounds *rounds,
-							   struct slipstream_future_context *context)
+SLIPSTREAM_FUTURE_INLINE_ CUresult slipstream_future_bind_(
+	struct slipstream_future_rounds *rounds, struct slipstream_future_context *context)
 {
 	CUresult result;
 
@@ -230,8 +230,9 @@ SLIPSTREAM_FUTURE_INLINE_ CUresult slipstream_future_bind_(struct slipstream_fut
 }
 
 /* Asks a stream's futures in order until one is not done; the number that ended. */
-SLIPSTREAM_FUTURE_INLINE_ unsigned slipstream_future_ask_lane_(struct slipstream_future_rounds *rounds,
-							       struct slipstream_future_lane *lane)
+SLIPSTREAM_FUTURE_INLINE_ unsigned
+slipstream_future_ask_lane_(struct slipstream_future_rounds *rounds,
+			    struct slipstream_future_lane *lane)
 {
 	unsigned ended = 0;
 
@@ -316,10 +317,10 @@ SLIPSTREAM_FUTURE_INLINE_ int slipstream_future_rest_(struct slipstream_future_r
 						      uint64_t since, uint64_t round)
 {
 	struct slipstream_future_process *process = &slipstream_future_process_1;
-	uint64_t least = process->least_pause ? process->least_pause
-					      : SLIPSTREAM_FUTURE_LEAST_PAUSE_NS_;
-	uint64_t most = process->most_pause ? process->most_pause
-					    : SLIPSTREAM_FUTURE_MOST_PAUSE_NS_;
+	uint64_t least =
+		process->least_pause ? process->least_pause : SLIPSTREAM_FUTURE_LEAST_PAUSE_NS_;
+	uint64_t most =
+		process->most_pause ? process->most_pause : SLIPSTREAM_FUTURE_MOST_PAUSE_NS_;
 	uint64_t now = slipstream_future_now_(), pause = since / 8 < most ? since / 8 : most;
 	struct timespec until;
 
@@ -441,14 +442,15 @@ SLIPSTREAM_FUTURE_INLINE_ CUresult slipstream_future_monitor_(void)
 }
 
 /*
- * Gives the monitor a future, with a reference and a use of its lane. Under lane->submit if the
- * lane is shared.
+ * Gives the monitor a future, with a reference. Under lane->submit if the lane is shared. The lane
+ * gets one more user: the caller is in the lane still when the monitor is done with the future.
  */
 SLIPSTREAM_FUTURE_INLINE_ void slipstream_future_watch_(struct slipstream_future *future)
 {
 	struct slipstream_future_process *process = &slipstream_future_process_1;
 
 	pthread_mutex_lock(&process->lock);
+	future->lane->users++;
 	if (process->last_arrival)
 		process->last_arrival->next = future;
 	else

@@ -40,11 +40,11 @@
 #endif
 
 /* Spare events that a context keeps; more are destroyed. */
-#define SLIPSTREAM_FUTURE_SPARE_LIMIT_ 4096
-#define SLIPSTREAM_FUTURE_BUCKETS_     256
+#define SLIPSTREAM_FUTURE_SPARE_LIMIT_   4096
+#define SLIPSTREAM_FUTURE_BUCKETS_       256
 #define SLIPSTREAM_FUTURE_PROCESS_BYTES_ 4096
-#define SLIPSTREAM_FUTURE_TEXT2_(text) #text
-#define SLIPSTREAM_FUTURE_TEXT_(text) SLIPSTREAM_FUTURE_TEXT2_(text)
+#define SLIPSTREAM_FUTURE_TEXT2_(text)   #text
+#define SLIPSTREAM_FUTURE_TEXT_(text)    SLIPSTREAM_FUTURE_TEXT2_(text)
 
 struct slipstream_future;
 
@@ -92,8 +92,8 @@ struct slipstream_future {
 	 * did before it.
 	 */
 	int status;
-	int poll;    /* mode; does not change */
-	int watched; /* the monitor has it; under `lock` */
+	int poll;        /* mode; does not change */
+	int watched;     /* the monitor has it; under `lock` */
 	unsigned askers; /* threads in a query of `event`; under `lock` */
 	CUevent event;   /* NULL once given back; under `lock` */
 	struct slipstream_future_context *context;
@@ -160,8 +160,8 @@ extern "C"
 #else
 extern
 #endif
-	struct slipstream_future_process
-		slipstream_future_process_1 __attribute__((__visibility__("default")));
+	struct slipstream_future_process slipstream_future_process_1
+	__attribute__((__visibility__("default")));
 
 SLIPSTREAM_FUTURE_INLINE_ uint64_t slipstream_future_now_(void)
 {
@@ -219,9 +219,8 @@ SLIPSTREAM_FUTURE_INLINE_ void slipstream_future_at_exit_(void)
 	pthread_cond_broadcast(&process->wake);
 	/* The monitor itself, if a callback calls exit(), cannot wait for its own end. */
 	while (result == 0 &&
-	       (process->asking ||
-		(process->monitor_started && !process->monitor_ended &&
-		 !pthread_equal(process->monitor, pthread_self()))))
+	       (process->asking || (process->monitor_started && !process->monitor_ended &&
+				    !pthread_equal(process->monitor, pthread_self()))))
 		result = pthread_cond_timedwait(&process->calm, &process->lock, &limit);
 	pthread_mutex_unlock(&process->lock);
 }
@@ -382,15 +381,13 @@ slipstream_future_enter_(struct slipstream_future_context *context)
 }
 
 /*
- * An event of the context, which need not be the thread's. Without timing: such events are cheaper
- * to record and to ask (cuda.h, cuEventCreate). Spare ones first.
+ * An event of the context, which is current. Without timing: such events are cheaper to record and
+ * to ask (cuda.h, cuEventCreate). Spare ones first.
  */
 SLIPSTREAM_FUTURE_INLINE_ CUresult
 slipstream_future_event_take_(struct slipstream_future_context *context, CUevent *ret_event)
 {
 	struct slipstream_future_process *process = &slipstream_future_process_1;
-	CUcontext current = NULL;
-	CUresult result;
 
 	*ret_event = NULL;
 	pthread_mutex_lock(&process->lock);
@@ -399,19 +396,8 @@ slipstream_future_event_take_(struct slipstream_future_context *context, CUevent
 	pthread_mutex_unlock(&process->lock);
 	if (*ret_event)
 		return CUDA_SUCCESS;
-
 	slipstream_future_count_(&process->counts.events);
-	result = process->driver.context_get(&current);
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (current == context->handle)
-		return process->driver.event_create(ret_event, CU_EVENT_DISABLE_TIMING);
-	result = process->driver.context_set(context->handle);
-	if (result == CUDA_SUCCESS) {
-		result = process->driver.event_create(ret_event, CU_EVENT_DISABLE_TIMING);
-		(void)process->driver.context_set(current);
-	}
-	return result;
+	return process->driver.event_create(ret_event, CU_EVENT_DISABLE_TIMING);
 }
 
 /*

@@ -13,6 +13,11 @@ problems = []
 WANTED = [  # below the prefix
     "bin/slipstream",
     "include/slipstream/slipstream.h",
+    "include/slipstream/future.h",
+    "include/slipstream/future_class.h",
+    "include/slipstream/future_driver.h",
+    "include/slipstream/future_monitor.h",
+    "include/slipstream/future_state.h",
     "share/man/man1/slipstream.1",
     "share/man/man1/slipstream-run.1",
     "share/man/man1/slipstream-trace.1",
