@@ -29,10 +29,8 @@ static const struct {
 	const char *name;
 	const struct future_case *cases;
 } groups[] = {
-	{"wait", wait_cases},
-	{"monitor", monitor_cases},
-	{"context", context_cases},
-	{"life", life_cases},
+	{"wait", wait_cases},     {"monitor", monitor_cases}, {"context", context_cases},
+	{"driver", driver_cases}, {"life", life_cases},
 };
 
 /* argv[0] would not do: the test may have been started by a name of the search path. */

@@ -14,6 +14,7 @@ struct future_case {
 extern const struct future_case wait_cases[];
 extern const struct future_case monitor_cases[];
 extern const struct future_case context_cases[];
+extern const struct future_case driver_cases[];
 extern const struct future_case life_cases[];
 
 #endif

@@ -18,6 +18,7 @@ WANTED = [  # below the prefix
     "include/slipstream/future_driver.h",
     "include/slipstream/future_monitor.h",
     "include/slipstream/future_state.h",
+    "include/slipstream/future_wait.h",
     "share/man/man1/slipstream.1",
     "share/man/man1/slipstream-run.1",
     "share/man/man1/slipstream-trace.1",
