@@ -25,7 +25,7 @@ class Manual(unittest.TestCase):
 
     def test_options(self):
         # trace is not part of every build.
-        for command in ("run", "attach", "report", "doctor", "dump", "bisect", "verify", *(["trace"] if os.path.exists(TRACE) else [])):
+        for command in ("run", "attach", "report", "doctor", "dump", "bisect", "lint", "verify", *(["trace"] if os.path.exists(TRACE) else [])):
             page = self.page("slipstream-%s.1" % command)
             named = set(re.findall(r"^\\fB(--[a-z-]+)", page, re.M))
             self.assertEqual(named, options_of(command), command)
@@ -41,7 +41,7 @@ class Manual(unittest.TestCase):
 
     @unittest.skipUnless(shutil.which("man"), "no man here")
     def test_pages_are_clean(self):
-        for name in ("slipstream", "slipstream-run", "slipstream-attach", "slipstream-report", "slipstream-doctor", "slipstream-dump", "slipstream-trace", "slipstream-bisect",
+        for name in ("slipstream", "slipstream-run", "slipstream-attach", "slipstream-report", "slipstream-doctor", "slipstream-dump", "slipstream-trace", "slipstream-bisect", "slipstream-lint",
                      "slipstream-verify"):
             shown = subprocess.run(["man", "--warnings", "-E", "UTF-8", "-l", os.path.join(FOLDER, name + ".1")],
                                    capture_output=True, text=True,
@@ -99,7 +99,7 @@ class Completion(unittest.TestCase):
         self.assertIn("true", self.complete("slipstream", "attach", "--", "tru"))
 
     def test_options(self):
-        for command in ("run", "attach", "report", "doctor", "dump", "bisect", "verify", *(["trace"] if os.path.exists(TRACE) else [])):
+        for command in ("run", "attach", "report", "doctor", "dump", "bisect", "lint", "verify", *(["trace"] if os.path.exists(TRACE) else [])):
             self.assertEqual({word.rstrip("=") for word in self.complete("slipstream", command, "--")}, options_of(command))
 
     def test_values(self):
