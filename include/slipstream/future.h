@@ -25,9 +25,9 @@
  *             It looks again after an eighth of the time that it has waited so far, between 5 and
  *             200 us (slipstream_future_set_pace()), and takes at most a fifth of a processor.
  *   poll      The waiter asks by itself: nobody else is needed, and the wait ends sooner. Between
- *             two questions it spins for a sixteenth of the time it has waited so far, at least
- *             0.5 us; after 1 ms it sleeps for 50 to 200 us instead. So a wait asks about 100 times
- *             in its first millisecond, and at most 20 times in each later one.
+ *             two questions it spins for a 32nd of the time it has waited so far, at least 0.5 us;
+ *             after 1 ms it sleeps for 50 us instead. So a wait asks about 150 times in its first
+ *             millisecond, and at most 20 times in each later one.
  *
  * Rules, and where they come from (H: cuda.h of CUDA 13.0; M: measured on an H200, driver 580;
  * P: POSIX; O: our own choice):

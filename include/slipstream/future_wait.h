@@ -10,10 +10,9 @@
 
 #include "future_monitor.h"
 
-#define SLIPSTREAM_FUTURE_SPIN_LEAST_NS_  500u
-#define SLIPSTREAM_FUTURE_SPIN_NS_        1000000u
-#define SLIPSTREAM_FUTURE_SLEEP_LEAST_NS_ 50000u
-#define SLIPSTREAM_FUTURE_SLEEP_MOST_NS_  200000u
+#define SLIPSTREAM_FUTURE_SPIN_LEAST_NS_ 500u
+#define SLIPSTREAM_FUTURE_SPIN_NS_       1000000u
+#define SLIPSTREAM_FUTURE_SLEEP_NS_      50000u
 
 SLIPSTREAM_FUTURE_INLINE_ CUresult slipstream_future_ask_once_(struct slipstream_future *future,
 							       CUcontext current)
@@ -42,7 +41,7 @@ SLIPSTREAM_FUTURE_INLINE_ CUresult slipstream_future_ask_once_(struct slipstream
 SLIPSTREAM_FUTURE_INLINE_ void slipstream_future_poll_pause_(uint64_t now, uint64_t waited,
 							     uint64_t until)
 {
-	uint64_t pause = waited / 16;
+	uint64_t pause = waited / 32;
 	struct timespec time;
 
 	if (waited < SLIPSTREAM_FUTURE_SPIN_NS_) {
@@ -59,11 +58,9 @@ SLIPSTREAM_FUTURE_INLINE_ void slipstream_future_poll_pause_(uint64_t now, uint6
 		}
 		return;
 	}
-	if (pause < SLIPSTREAM_FUTURE_SLEEP_LEAST_NS_)
-		pause = SLIPSTREAM_FUTURE_SLEEP_LEAST_NS_;
-	if (pause > SLIPSTREAM_FUTURE_SLEEP_MOST_NS_)
-		pause = SLIPSTREAM_FUTURE_SLEEP_MOST_NS_;
-	time = slipstream_future_timespec_(pause < until - now ? pause : until - now);
+	time = slipstream_future_timespec_(SLIPSTREAM_FUTURE_SLEEP_NS_ < until - now
+						   ? SLIPSTREAM_FUTURE_SLEEP_NS_
+						   : until - now);
 	(void)nanosleep(&time, NULL); /* cut short by a signal: one question more */
 }
 
@@ -75,6 +72,7 @@ SLIPSTREAM_FUTURE_INLINE_ CUresult slipstream_future_poll_(struct slipstream_fut
 	uint64_t start = slipstream_future_now_();
 	CUcontext current = NULL;
 	CUresult status;
+	int slack = -1; /* the thread's own, ns, where it has been changed */
 
 	(void)process->driver.context_get(&current);
 	for (;;) {
@@ -86,8 +84,15 @@ SLIPSTREAM_FUTURE_INLINE_ CUresult slipstream_future_poll_(struct slipstream_fut
 		now = slipstream_future_now_();
 		if (now >= until)
 			break;
+		/* By itself, a thread sleeps for up to 50 us more. */
+		if (slack < 0 && now - start >= SLIPSTREAM_FUTURE_SPIN_NS_) {
+			slack = prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0);
+			(void)prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
+		}
 		slipstream_future_poll_pause_(now, now - start, until);
 	}
+	if (slack > 0)
+		(void)prctl(PR_SET_TIMERSLACK, (unsigned long)slack, 0, 0, 0);
 	slipstream_future_unrelax_(&process->driver, mode);
 	return status;
 }

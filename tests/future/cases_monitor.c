@@ -145,6 +145,24 @@ static void monitor_pauses(void)
 	CHECK(before.queries == after.queries);
 }
 
+static void no_processor_time_when_idle(void)
+{
+	struct slipstream_future *future;
+	struct timespec before, after;
+
+	start_driver(0);
+	future = new_future(new_stream(), SLIPSTREAM_FUTURE_MONITOR);
+	CHECK(slipstream_future_wait_for(future, LONG) == CUDA_SUCCESS);
+	slipstream_future_destroy(future);
+	pause_ns(10 * MS);
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &before);
+	pause_ns(200 * MS);
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &after);
+	/* The process sleeps; the simulated driver, too. */
+	CHECK((after.tv_sec - before.tv_sec) * 1000000000 + after.tv_nsec - before.tv_nsec <
+	      10 * (long)MS);
+}
+
 /* ---- callbacks ---- */
 
 struct chain {
@@ -338,6 +356,7 @@ const struct future_case monitor_cases[] = {
 	{"tens-of-thousands-in-flight", tens_of_thousands_in_flight, 0, NULL},
 	{"only-the-oldest-is-asked", only_the_oldest_is_asked, 0, NULL},
 	{"monitor-pauses", monitor_pauses, 0, NULL},
+	{"no-processor-time-when-idle", no_processor_time_when_idle, 0, NULL},
 	{"callback-calls-cuda-and-makes-futures", callback_calls_cuda_and_makes_futures, 0, NULL},
 	{"wait-in-a-callback-asks-itself", wait_in_a_callback_asks_itself, 0, NULL},
 	{"callbacks-run-once-in-order", callbacks_run_once_in_order, 0, NULL},
