@@ -3,11 +3,13 @@
  * What copies of ordinary memory take, by the driver's own address and by the shim's wrapper in turns within one process: `copies [OPTION...]`, started
  * by copies.py under the shim; without it there is nothing to compare: status 77. Why the two sides do not disturb each other: sides.h.
  *
- * A cell is a direction, a form (synchronous on the legacy stream, asynchronous on a blocking stream), a state and a size:
+ * A cell is a direction, a form (synchronous on the legacy stream, asynchronous on a blocking stream; the same in two and three dimensions, shaped.h),
+ * a state and a size:
  *	idle	one copy on an idle device, after a wait
  *	row	sixteen of them one behind the other, for each: a program that copies in a loop (up to 1 MiB)
  *	stream	one copy behind a kernel of 2 ms on its own stream
  *	device	one copy beside such a kernel on a non-blocking stream of its own
+ * Sizes are the powers of two, and some beside them where copies go another way. Copies of more dimensions have some of them, idle and behind a kernel.
  * All cells are gone through in a new random order a few times; each time pairs of turns are made, which of a pair comes first is
  * drawn. Of each cell: the medians of both sides, and the median ratio and difference within a pair, with their intervals (figures.h),
  * of the time until the call returned and until its stream was done. --control: both sides by the driver's address, to see
@@ -25,6 +27,7 @@
 
 #include "cold.h"
 #include "figures.h"
+#include "shaped.h"
 #include "sides.h"
 
 #define BUSY_NS      2000000
@@ -40,22 +43,29 @@ enum figure { CALL, WHOLE, FIGURES };
 
 static const char *const state_names[] = {"idle", "row", "stream", "device"};
 static const char *const figure_names[] = {"call", "whole"};
-static const size_t sizes[] = {1,       64,      4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20,
-			       2 << 20, 4 << 20, 8 << 20, 16 << 20, 64 << 20, 256 << 20, 1 << 30};
-#define SIZES (sizeof(sizes) / sizeof(sizes[0]))
+/* Besides the powers of two: odd ones, and those where the driver's way or ours changes. */
+static const size_t more_sizes[] = {
+	3,       1000,           (4 << 10) + 1,  (64 << 10) + 1, (768 << 10) + 3, (2 << 20) + 1,
+	3 << 20, (16 << 20) + 1, (100 << 20) + 7};
+static const size_t few_sizes[] = {1, 64, 4 << 10, 64 << 10, 1 << 20, 4 << 20, 16 << 20};
+static const size_t shaped_sizes[] = {SHAPED_LEAST, 64 << 10, 256 << 10, 1 << 20,
+				      4 << 20,      16 << 20, 64 << 20,  256 << 20};
+#define COUNT(sizes) (sizeof(sizes) / sizeof((sizes)[0]))
+#define CELLS_MAX    1024
 
 static struct cell {
 	bool to_device, async, checked;
+	unsigned int dimensions;
 	enum state state;
-	size_t bytes;
+	size_t bytes, span; /* of the host's memory */
 	unsigned int pairs;
 	double *us[SIDES][FIGURES];
-} cells[SIZES * STATES * 4];
+} cells[CELLS_MAX];
 static unsigned int cell_count;
 
 static struct {
 	uint64_t milliseconds, rounds, largest, cold_mib, seed;
-	bool control;
+	bool control, few;
 } options = {.milliseconds = 300, .rounds = 4, .largest = (uint64_t)1 << 30, .seed = 1};
 
 static CUfunction spin;
@@ -70,12 +80,22 @@ static CUdeviceptr device;
 /* Copies that the wrapper made on an idle device, for a look at whether large ones were staged. */
 static uint64_t idle_copies_of_4m;
 
+static struct shaped shape_of(const struct cell *cell)
+{
+	return (struct shaped){cell->dimensions, cell->to_device, cell->bytes};
+}
+
 static void copy(const struct cell *cell, int which, char *memory)
 {
+	const struct shaped shaped = shape_of(cell);
 	const struct gpu *by = who[which].by;
 	CUstream stream = who[which].stream;
 	CUresult result;
 
+	if (cell->dimensions > 1) {
+		shaped_copy(which, &shaped, cell->async, memory, device, stream);
+		return;
+	}
 	if (cell->to_device)
 		result = cell->async ? by->cuMemcpyHtoDAsync(device, memory, cell->bytes, stream)
 				     : by->cuMemcpyHtoD(device, memory, cell->bytes);
@@ -100,7 +120,7 @@ static char *turn(struct cell *cell, int which, unsigned int pair)
 	uint64_t begin, returned, done;
 
 	for (unsigned int i = 0; i < count; i++)
-		memory[i] = cold_next(&host, cell->bytes);
+		memory[i] = cold_next(&host, cell->span);
 	if (cell->state == BUSY_STREAM)
 		launch(which, on);
 	else if (cell->state == BUSY_DEVICE)
@@ -121,27 +141,41 @@ static char *turn(struct cell *cell, int which, unsigned int pair)
 	return memory[count - 1];
 }
 
+/* By the driver, between `other` and the device, in the cell's shape. */
+static void move_other(const struct cell *cell, bool to_device)
+{
+	struct shaped shaped = shape_of(cell);
+
+	shaped.to_device = to_device;
+	if (cell->dimensions > 1)
+		shaped_copy(RAW, &shaped, false, other, device, NULL);
+	else if (to_device)
+		sides_check(side[RAW].cuMemcpyHtoD(device, other, cell->bytes), "cuMemcpyHtoD");
+	else
+		sides_check(side[RAW].cuMemcpyDtoH(other, device, cell->bytes), "cuMemcpyDtoH");
+	sides_check(side[RAW].context_synchronize(), "cuCtxSynchronize");
+}
+
 static void check_bytes(struct cell *cell, int which)
 {
+	const struct shaped shaped = shape_of(cell);
 	char *memory;
 	bool same;
 
 	/* What the device has before, so that a copy that did nothing is seen. */
-	cold_fill(other, cell->bytes, cell->bytes + 7 * (size_t)which);
-	sides_check(side[RAW].cuMemcpyHtoD(device, other, cell->bytes), "cuMemcpyHtoD");
-	sides_check(side[RAW].context_synchronize(), "cuCtxSynchronize");
+	cold_fill(other, cell->span, cell->bytes + 7 * (size_t)which);
+	move_other(cell, true);
 	memory = turn(cell, which, 0);
-	if (cell->to_device) {
-		sides_check(side[RAW].cuMemcpyDtoH(other, device, cell->bytes), "cuMemcpyDtoH");
-		sides_check(side[RAW].context_synchronize(), "cuCtxSynchronize");
-	}
-	same = memcmp(memory, other, cell->bytes) == 0;
+	if (cell->to_device)
+		move_other(cell, false);
+	same = cell->dimensions > 1 ? shaped_same(&shaped, memory, other)
+				    : memcmp(memory, other, cell->bytes) == 0;
 	/* The device has something else than the host for the next cell. */
-	cold_fill(memory, cell->bytes, 3);
+	cold_fill(memory, cell->span, 3);
 	if (same)
 		return;
-	fprintf(stderr, "copies: %zu bytes %s the device are wrong\n", cell->bytes,
-		cell->to_device ? "to" : "from");
+	fprintf(stderr, "copies: %zu bytes %s the device, %u-D, are wrong\n", cell->bytes,
+		cell->to_device ? "to" : "from", cell->dimensions);
 	exit(1);
 }
 
@@ -182,39 +216,79 @@ static void print(const struct cell *cell, enum figure figure)
 	}
 	ratios = figures_median(ratio, cell->pairs);
 	differences = figures_median(difference, cell->pairs);
-	printf("cell %s %s %s %zu %s %u %.3f %.3f %.4f %.4f %.4f %.4f %.4f %.4f\n",
+	printf("cell %s %s%s %s %zu %s %u %.3f %.3f %.4f %.4f %.4f %.4f %.4f %.4f\n",
 	       cell->to_device ? "to" : "from", cell->async ? "async" : "sync",
+	       cell->dimensions == 3   ? "-3d"
+	       : cell->dimensions == 2 ? "-2d"
+				       : "",
 	       state_names[cell->state], cell->bytes, figure_names[figure], cell->pairs,
 	       figures_median(raw, cell->pairs).middle, figures_median(wrapped, cell->pairs).middle,
 	       ratios.middle, ratios.low, ratios.high, differences.middle, differences.low,
 	       differences.high);
 }
 
+static void make_cell(const struct cell *wanted)
+{
+	struct cell *cell = &cells[cell_count];
+
+	if (cell_count == CELLS_MAX)
+		exit(1);
+	*cell = *wanted;
+	for (int i = 0; i < SIDES * FIGURES; i++) {
+		cell->us[i / FIGURES][i % FIGURES] = calloc(PAIRS_MAX + 1, sizeof(double));
+		if (!cell->us[i / FIGURES][i % FIGURES])
+			exit(1);
+	}
+	cell_count++;
+}
+
+static void make_cells_of(size_t bytes)
+{
+	for (int way = 0; way < 4 * STATES && bytes <= options.largest; way++) {
+		const struct cell cell = {.to_device = way & 1,
+					  .async = way & 2,
+					  .dimensions = 1,
+					  .state = (enum state)(way >> 2),
+					  .bytes = bytes,
+					  .span = bytes};
+
+		if (cell.state != IN_ROW || bytes <= ROW_LARGEST)
+			make_cell(&cell);
+	}
+}
+
+static void make_shaped_cells_of(size_t bytes)
+{
+	for (int way = 0; way < 16; way++) {
+		struct cell cell = {.to_device = way & 1,
+				    .async = way & 2,
+				    .dimensions = way & 4 ? 3 : 2,
+				    .state = way & 8 ? BUSY_STREAM : IDLE,
+				    .bytes = bytes};
+		const struct shaped shaped = shape_of(&cell);
+
+		cell.span = shaped_span(&shaped);
+		if (cell.span <= options.largest)
+			make_cell(&cell);
+	}
+}
+
 static void make_cells(void)
 {
-	for (size_t size = 0; size < SIZES && sizes[size] <= options.largest; size++)
-		for (int way = 0; way < 4 * STATES; way++) {
-			struct cell *cell = &cells[cell_count];
-
-			*cell = (struct cell){.to_device = way & 1,
-					      .async = way & 2,
-					      .state = (enum state)(way >> 2),
-					      .bytes = sizes[size]};
-			if (cell->state == IN_ROW && cell->bytes > ROW_LARGEST)
-				continue;
-			for (int i = 0; i < SIDES * FIGURES; i++) {
-				cell->us[i / FIGURES][i % FIGURES] =
-					calloc(PAIRS_MAX + 1, sizeof(double));
-				if (!cell->us[i / FIGURES][i % FIGURES])
-					exit(1);
-			}
-			cell_count++;
-		}
+	for (size_t i = 0; options.few && i < COUNT(few_sizes); i++)
+		make_cells_of(few_sizes[i]);
+	for (size_t bytes = 1; !options.few && bytes <= (size_t)1 << 30; bytes *= 2)
+		make_cells_of(bytes);
+	for (size_t i = 0; !options.few && i < COUNT(more_sizes); i++)
+		make_cells_of(more_sizes[i]);
+	for (size_t i = 0; i < COUNT(shaped_sizes); i++)
+		make_shaped_cells_of(shaped_sizes[i]);
 }
 
 static void prepare(void)
 {
 	spin = sides_prepare();
+	shaped_open(options.control);
 	for (int which = 0; which < SIDES; which++) {
 		const struct gpu *by = &side[options.control ? RAW : which];
 
@@ -243,8 +317,10 @@ static error_t parse(int key, char *text, struct argp_state *state)
 
 	if (key == 'x')
 		options.control = true;
-	if (key == 'x' || key == ARGP_KEY_INIT || key == ARGP_KEY_END || key == ARGP_KEY_FINI ||
-	    key == ARGP_KEY_SUCCESS)
+	if (key == 'f')
+		options.few = true;
+	if (key == 'x' || key == 'f' || key == ARGP_KEY_INIT || key == ARGP_KEY_END ||
+	    key == ARGP_KEY_FINI || key == ARGP_KEY_SUCCESS)
 		return 0;
 	if (!number)
 		return ARGP_ERR_UNKNOWN;
@@ -271,12 +347,13 @@ int main(int argc, char **argv)
 		 0},
 		{"seed", 's', "N", 0, "of the order (1)", 0},
 		{"control", 'x', NULL, 0, "both sides by the driver's own address", 0},
+		{"few", 'f', NULL, 0, "few sizes", 0},
 		{0},
 	};
 	static const struct argp argp = {
 		argp_options, parse, NULL, "Copies of ordinary memory by turns, raw and wrapped.",
 		NULL,         NULL,  NULL};
-	uint32_t order[SIZES * STATES * 4];
+	uint32_t order[CELLS_MAX];
 	int status;
 
 	argp_parse(&argp, argc, argv, 0, NULL, NULL);

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: MIT
 """Pinned memory allocated and freed, by the driver and in mode fix, in one go.
 
-    pinned.py --build BUILD [--driver FOLDER] [--rounds N] [--quick] [--torch PYTHON] [--check]
+    pinned.py --build BUILD [--driver FOLDER] [--rewrites WORDS] [--rounds N] [--quick] [--torch PYTHON] [--check]
 
-Runs of the two alternate; of each cell the median run counts. `--driver` puts a folder first on LD_LIBRARY_PATH (the simulated driver).
+`--rewrites`: those that are on, pinned among them (pinned,frees,staging). Runs of the two alternate; of each cell the median run counts. `--driver` puts a folder first on LD_LIBRARY_PATH (the simulated driver).
 Prints a table: ns a pair (median of bursts), pairs a second of all threads; of the mix also the bytes that the driver had for the program
 when it ended over those it had asked for, and of each cell what mode fix held at most. `--torch`: beside it PyTorch's own cache of pinned
 memory, by that Python, without the shim. `--check`: at most 100 ns hot, 10 M pairs a second of 8 threads, 15 % more live than asked for.
@@ -50,7 +50,7 @@ def run(options, fix, how, threads, size):
         environment["SIMCUDA_COSTS"] = "measured"
     with tempfile.TemporaryDirectory() as folder:
         if fix:
-            environment.update(LD_PRELOAD=os.path.join(options.build, "shim/libslipstream.so"), SLIPSTREAM_MODE="fix", SLIPSTREAM_FIX="pinned", SLIPSTREAM_OUT=folder)
+            environment.update(LD_PRELOAD=os.path.join(options.build, "shim/libslipstream.so"), SLIPSTREAM_MODE="fix", SLIPSTREAM_FIX=options.rewrites, SLIPSTREAM_OUT=folder)
         done = subprocess.run([os.path.join(options.build, "tests/bench/pinned"), how, str(threads), str(size), "50" if options.quick else "300"],
                               env=environment, capture_output=True, text=True, timeout=300, check=False)
         if done.returncode == 77:
@@ -87,12 +87,14 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", required=True, type=os.path.abspath)
     parser.add_argument("--driver", type=os.path.abspath)
+    parser.add_argument("--rewrites", default="pinned,frees,staging")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--torch", metavar="PYTHON", nargs="?", const=sys.executable)
     parser.add_argument("--check", action="store_true")
     options = parser.parse_args()
     slower, missed = [], []
+    print(f"rewrites {options.rewrites}")
     print("how  threads      bytes   raw ns/pair   fix ns/pair      raw pairs/s      fix pairs/s   live/asked   held at most, MiB")
     for how, threads, size in QUICK_CELLS if options.quick else CELLS:
         runs = {False: [], True: []}
