@@ -39,12 +39,11 @@ class Rules(Judging):
         self.one(["implicit-wait/d2h"], count=4, amount=65)
         self.one(["implicit-wait/d2h"], count=3, amount=64)
 
-    def test_hot_path_is_three_calls_or_a_region(self):
+    def test_hot_path_is_three_calls(self):
         for slug, rule, status in (("module-load", "L11", 1), ("function-load", "L11", 0), ("lazy-load", "L11", 1), ("pinning", "L14", 1),
                                    ("registering", "L14", 1), ("pool-growth", "L17", 0)):
             report = self.one([rule], slug=slug, count=3, status=status)
             self.assertEqual(report["results"][0]["level"], "warning" if status else "note")
-            self.one([rule], slug=slug, count=1, region="step", status=status)
             report = self.one([], slug=slug, count=2, status=0)
             self.assertEqual(report["left_out"]["not_hot"], 2)
 
@@ -217,6 +216,14 @@ class Budgets(Judging):
         self.check("{region: 'st*', explicit: 4}", ["region st*: 5 explicit waits, its budget is 4"], 1)
         self.check("{region: step, blocked: 11ms, per: run}", ["region step: blocked 12.0 ms, its budget is 11.0 ms"], 1)
         self.check("{region: elsewhere, implicit: 0}", [], 0)
+
+    def test_own_work_is_time_but_no_wait(self):
+        process = made.Made()
+        number = process.records.rule("module-load", "loads a module", records.IMPLICIT, records.OWN_COST)
+        process.rules["module-load"] = number
+        process.wait(slug="module-load", region="step", blocked=3 * MS)
+        for budget, status in (("implicit: 0", 0), ("blocked: 3ms", 0), ("blocked: 2ms", 1)):
+            self.judge(process, *self.config(f"budgets: [{{region: step, {budget}}}]\n"), status=status)
 
 
 class Doubts(Judging):

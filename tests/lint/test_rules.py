@@ -32,6 +32,39 @@ class Rules(lint.Lint):
                 self.assertEqual(lint.failing(report), [])
                 self.assertEqual(report["verdict"], "clean")
 
+    def marked(self, name, report):
+        """{rule: lines} of what fails, and {word: line} of the comments of the program."""
+        found, comments = {}, {}
+        for result in lint.failing(report):
+            found.setdefault(result["rule"], set()).add(result["place"]["line"])
+        with open(os.path.join(lint.SOURCES, f"{name}.c")) as file:
+            for number, line in enumerate(file, 1):
+                if line.rstrip().endswith("*/") and "; /* " in line:
+                    comments[line.split("/* ")[1].split(" */")[0]] = number
+        return found, comments
+
+    def test_implicit_waits_without_a_rule_of_their_own_are_found(self):
+        found, comments = self.marked("copies", self.run_json(lint.program("copies"), status=1))
+        self.assertEqual(found, {f"implicit-wait/{slug}": {line} for slug, line in comments.items()})
+        self.assertEqual(len(found), 4)
+        self.assertEqual(lint.failing(self.run_json(lint.program("copies", "fixed"), status=0)), [])
+
+    def test_pinned_memory_and_registrations_drain_the_device(self):
+        report = self.run_json(lint.program("host-free"), status=1)
+        self.assertEqual({(result["rule"], result["function"]) for result in lint.failing(report)},
+                         {("L12", "cuMemFreeHost"), ("L12", "cuMemHostUnregister")})
+        self.assertEqual(lint.failing(self.run_json(lint.program("host-free", "fixed"), status=0)), [])
+
+    def test_a_budget_of_a_region_of_the_program(self):
+        config = self.file("config.yaml", "version: 1\nrules: {implicit-wait: note}\nbudgets: [{region: step, implicit: 0}]\n")
+        report = self.run_json(lint.program("budget"), "--config", config, status=1)
+        self.assertEqual([(result["rule"], result["level"], result["budget"]) for result in lint.failing(report)], [("budget", "error", "step")])
+        note = [result for result in report["results"] if result["rule"] == "implicit-wait/d2h"]
+        self.assertEqual([[region["name"] for region in result["regions"]] for result in note], [["step"]])
+        self.assertEqual(note[0]["place"]["line"], lint.finding_line(os.path.join(lint.SOURCES, "budget.c")))
+        report = self.run_json(lint.program("budget", "fixed"), "--config", config, status=0)
+        self.assertEqual((report["results"], report["left_out"]["allowed_scopes"]), ([], 1))
+
     def test_unchecked_rules_are_told(self):
         done = self.lint("--rules")
         self.assertEqual(done.returncode, 0)

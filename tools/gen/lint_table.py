@@ -147,7 +147,7 @@ def c_source(rules):
 def _condition_words(conditions):
     words = []
     if "hot" in conditions:
-        words.append(f"{conditions['hot']} calls or more at one place, over a tenth of the run or more, or inside a region")
+        words.append(f"{conditions['hot']} calls or more at one place, over a tenth of the run or more")
     if "least_count" in conditions:
         words.append(f"{conditions['least_count']} calls or more at one place")
     if "least_bytes" in conditions:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * Lint, budgets: waits inside a region of the public header, explicit ones too, held against the limits of the configuration. Called by
- * lint.c. A call belongs to the innermost region around it; allowed-sync scopes are left out, allowances of the configuration are not.
+ * lint.c. A call belongs to the innermost region around it; allowed-sync scopes are left out, allowances of the configuration are not. Work that a call does by itself (loading, pinning) is time, but no wait.
  */
 #include <fnmatch.h>
 #include <inttypes.h>
@@ -30,7 +30,7 @@ static struct spent add_up(const struct lint *lint, const char *pattern)
 				continue;
 			if (use->class == WAIT_EXPLICIT)
 				sum_add(&spent.explicit, part->count);
-			else if (use->class != WAIT_DEVICE)
+			else if (use->class != WAIT_DEVICE && !use->own_cost)
 				sum_add(&spent.implicit, part->count);
 			sum_add(&spent.blocked_ns, part->blocked_ns);
 		}

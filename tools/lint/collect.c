@@ -72,6 +72,13 @@ static struct lint_use *find_or_add(struct lint *lint, const struct record_file 
 	return report_list_find_or_add(&lint->uses, &key, sizeof(key), use_identity);
 }
 
+static bool is_own_cost(const struct record_file *file, const struct record_wait *wait)
+{
+	const struct record_rule *rule = (const void *)record_find(&file->rules, wait->rule);
+
+	return rule && rule->head.size >= sizeof(*rule) && rule->flags & RECORD_RULE_OWN_COST;
+}
+
 static bool is_spread(const struct report_process *process, const struct record_wait *wait)
 {
 	uint64_t begin_ns = process->file->header->start_ns;
@@ -91,6 +98,7 @@ static void add_wait(struct lint *lint, const struct report_process *process,
 	struct lint_part key = {.region = name ? name : ""}, *part;
 	struct lint_use *use = find_or_add(lint, file, wait);
 
+	use->own_cost |= is_own_cost(file, wait);
 	use->is_spread |= is_spread(process, wait);
 	sum_add(&use->count, wait->count);
 	sum_add(&use->blocked_ns, wait->blocked_ns);

@@ -57,6 +57,7 @@ struct lint_use {
 	uint32_t class;                 /* enum wait_class */
 	const struct lint_stack *stack; /* NULL: no call site was taken */
 	uint64_t count, blocked_ns, bytes;
+	bool own_cost; /* the calls' own work, no wait */
 	bool is_spread; /* in some process over a good part of its life, and not at once (LINT_SPREAD) */
 	struct report_list parts;  /* struct lint_part, by region */
 	struct report_list waited; /* struct report_named: what it waited for, in words */

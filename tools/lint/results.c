@@ -165,20 +165,11 @@ static void add_use(struct lint *lint, const struct lint_rule *rule, enum lint_l
 	merge_waited(&result->waited, &use->waited);
 }
 
-static bool is_in_region(const struct lint_use *use)
-{
-	for (size_t i = 0; i < use->parts.count; i++)
-		if (*((const struct lint_part *)use->parts.items[i])->region)
-			return true;
-	return false;
-}
-
 static void judge_use(struct lint *lint, const struct lint_use *use)
 {
 	struct lint_facts facts = {.slug = use->slug,
 				   .count = use->count,
 				   .bytes = use->bytes,
-				   .in_region = is_in_region(use),
 				   .is_spread = use->is_spread,
 				   .has_waited = use->waited.count};
 	const struct lint_rule *rule;

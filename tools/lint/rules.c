@@ -38,7 +38,7 @@ static bool takes(const struct lint_match *match, const char *slug)
 
 static bool is_hot(const struct lint_match *match, const struct lint_facts *facts)
 {
-	return !match->hot || (facts->count >= match->hot && facts->is_spread) || facts->in_region;
+	return !match->hot || (facts->count >= match->hot && facts->is_spread);
 }
 
 static bool fits(const struct lint_match *match, const struct lint_facts *facts)
@@ -91,9 +91,7 @@ bool lint_level_parse(const char *word, enum lint_level *ret_level)
 static void print_condition(const struct lint_match *match, FILE *out)
 {
 	if (match->hot)
-		(void)fprintf(out,
-			      "; %" PRIu64
-			      " calls at one place over a tenth of the run, or inside a region",
+		(void)fprintf(out, "; %" PRIu64 " calls at one place over a tenth of the run",
 			      match->hot);
 	if (match->least_count)
 		(void)fprintf(out, "; %" PRIu64 " calls at one place", match->least_count);

@@ -17,8 +17,7 @@ struct lint_match {
 	const char *const *slugs;         /* of rules.yaml; ends with NULL */
 	uint64_t least_bytes, most_bytes; /* mean of a call */
 	uint64_t least_count;
-	uint64_t
-		hot; /* so many calls, spread over the run, or one inside a region; 0: no condition */
+	uint64_t hot;          /* so many calls, spread over the run; 0: no condition */
 	bool waited;           /* pending work is known that it waited for */
 	enum lint_level level; /* in place of the rule's; LINT_OFF: the rule's */
 };
@@ -48,7 +47,6 @@ bool lint_rule_is_named(const struct lint_rule *rule, const char *name);
 struct lint_facts {
 	const char *slug; /* of rules.yaml */
 	uint64_t count, bytes;
-	bool in_region;
 	bool is_spread; /* over LINT_SPREAD of the run, or more */
 	bool has_waited;
 };
