@@ -25,6 +25,8 @@ WANTED = [  # below the prefix
     "share/man/man1/slipstream-attach.1",
     "share/man/man1/slipstream-dump.1",
     "share/slipstream/slipstream-dump.schema.json",
+    "share/man/man1/slipstream-lint.1",
+    "share/slipstream/slipstream-lint.schema.json",
     "share/bash-completion/completions/slipstream",
 ]
 # Parts of builds with LTTng: built file, and what it is called below the prefix.
@@ -37,6 +39,7 @@ ANALYSIS = [
     ("tracing/analysis/slipstream-analyze", "slipstream/slipstream-analyze"),
     ("tracing/analysis/babeltrace-plugin-slipstream.so", "babeltrace2/plugins/babeltrace-plugin-slipstream.so"),
     ("tools/verify/slipstream-verify", "slipstream/slipstream-verify"),
+    ("tools/lint/trace/slipstream-lint", "slipstream/slipstream-lint"),
 ]
 GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "analysis", "golden", "one-wait")
 
