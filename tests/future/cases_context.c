@@ -306,8 +306,19 @@ static void ended_context_ends_its_futures(void)
 	      !slipstream_future_process_1.contexts->next); /* records are freed */
 }
 
-/* Its handle may be another context's by then: no event of it is touched. */
-static void context_destroyed_without_a_word(void)
+static void make_another(CUstream stream)
+{
+	struct slipstream_future *future = new_future(stream, SLIPSTREAM_FUTURE_POLL);
+
+	CHECK(slipstream_future_wait_for(future, LONG) == CUDA_SUCCESS);
+	slipstream_future_destroy(future);
+}
+
+/*
+ * Its handle may be another context's by then: no event of it is touched. `early`: a future of that
+ * other context is the first to notice.
+ */
+static void destroy_without_a_word(int early)
 {
 	struct slipstream_future *future[2], *later;
 	CUcontext own, next, main_context = start_driver(0);
@@ -330,14 +341,24 @@ static void context_destroyed_without_a_word(void)
 	if (next != own)
 		printf("the handle was not used again; less is proven\n");
 	stream = new_stream();
+	if (early)
+		make_another(stream);
 	CHECK(slipstream_future_wait_for(future[1], LONG) == CUDA_ERROR_CONTEXT_IS_DESTROYED);
 	CHECK(slipstream_future_wait_for(future[0], LONG) == CUDA_ERROR_CONTEXT_IS_DESTROYED);
 	slipstream_future_destroy(future[0]);
 	slipstream_future_destroy(future[1]);
-	later = new_future(stream, SLIPSTREAM_FUTURE_POLL);
-	CHECK(slipstream_future_wait_for(later, LONG) == CUDA_SUCCESS);
-	slipstream_future_destroy(later);
+	make_another(stream);
 	OK(cuCtxSetCurrent(main_context));
+}
+
+static void context_destroyed_without_a_word(void)
+{
+	destroy_without_a_word(0);
+}
+
+static void events_of_a_destroyed_context_are_left_alone(void)
+{
+	destroy_without_a_word(1);
 }
 
 /* ---- failures of the driver's calls (cases.c sets them) ---- */
@@ -428,6 +449,8 @@ const struct future_case context_cases[] = {
 	{"error-of-the-work-is-the-status", error_of_the_work_is_the_status, 0, NULL},
 	{"ended-context-ends-its-futures", ended_context_ends_its_futures, 0, NULL},
 	{"context-destroyed-without-a-word", context_destroyed_without_a_word, 0, NULL},
+	{"events-of-a-destroyed-context-are-left-alone",
+	 events_of_a_destroyed_context_are_left_alone, 0, NULL},
 	{"event-cannot-be-made", event_cannot_be_made, 0, "cuEventCreate:1:2,cuEventCreate:2:2"},
 	{"event-cannot-be-recorded", event_cannot_be_recorded, 0,
 	 "cuEventRecord:1:719,cuEventRecord:2:719"},
