@@ -97,20 +97,27 @@ static void in_child(struct slipstream_future **unfinished, struct slipstream_fu
 }
 
 static int stop; /* atomic */
+static CUcontext busy_context;
 
+/* Until it is stopped, or the process ends. */
 static void *busy_thread(void *data)
 {
 	static pid_t self; /* for callbacks that come after this thread, too */
+	struct slipstream_future *future;
+	CUresult result;
 
 	__atomic_store_n(&self, getpid(), __ATOMIC_RELAXED);
-	start_driver(0);
-	while (!__atomic_load_n(&stop, __ATOMIC_RELAXED)) {
-		struct slipstream_future *future = new_future(data, SLIPSTREAM_FUTURE_MONITOR);
-
-		OK(slipstream_future_then(future, never, &self));
+	result = cuCtxSetCurrent(busy_context);
+	while (result == CUDA_SUCCESS && !__atomic_load_n(&stop, __ATOMIC_RELAXED)) {
+		result = slipstream_future_create(&future, data, SLIPSTREAM_FUTURE_MONITOR);
+		if (result != CUDA_SUCCESS)
+			break;
+		result = slipstream_future_then(future, never, &self);
 		(void)slipstream_future_wait_for(future, 10000);
 		slipstream_future_destroy(future);
 	}
+	if (result != CUDA_SUCCESS && result != CUDA_ERROR_DEINITIALIZED)
+		_exit(90);
 	return NULL;
 }
 
@@ -122,7 +129,7 @@ static void futures_are_dead_in_a_child(void)
 	pthread_t threads[2];
 	struct gate gate;
 
-	start_driver(0);
+	busy_context = start_driver(0);
 	stream = new_stream();
 	gate = new_gate();
 	finished = new_future(stream, SLIPSTREAM_FUTURE_MONITOR);
@@ -242,7 +249,7 @@ static void exit_while_busy(void)
 	pthread_t thread;
 
 	atexit(after_the_driver);
-	start_driver(0);
+	busy_context = start_driver(0);
 	end_gate = new_gate();
 	for (int s = 0; s < 4; s++) {
 		held[s] = new_stream();
@@ -260,9 +267,6 @@ static void exit_while_busy(void)
 		pthread_detach(thread);
 	}
 	pause_ns(3 * MS);
-	/* busy_thread would fail on DEINITIALIZED. */
-	__atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
-	pause_ns(2 * MS);
 	exit(7);
 }
 
