@@ -8,6 +8,8 @@
 
 #include <sys/wait.h>
 
+#include "../unit/rounds.h"
+
 static unsigned int threads_now(void)
 {
 	DIR *folder = opendir("/proc/self/task");
@@ -141,7 +143,7 @@ static void futures_are_dead_in_a_child(void)
 		busy[i] = new_stream();
 		CHECK(!pthread_create(&threads[i], NULL, busy_thread, busy[i]));
 	}
-	for (int round = 0; round < 30; round++) {
+	for (int round = 0; round < ROUNDS(30); round++) {
 		pid_t child = fork();
 
 		if (!child)
@@ -221,14 +223,17 @@ static void child_of_a_callback_ends(void)
 
 static struct gate end_gate;
 
-/* After the driver's end: who was there before it is called after it. */
-static void after_the_driver(void)
+/*
+ * Called at exit between the futures' own handler and the driver's end: registered between their
+ * starts.
+ */
+static void nobody_asks(void)
 {
 	unsigned long long queries = slipstream_future_get_counts().queries;
 
 	pause_ns(20 * MS);
 	if (slipstream_future_get_counts().queries != queries) {
-		fprintf(stderr, "the monitor asks after the driver's end\n");
+		fprintf(stderr, "somebody asks an event after exit has begun\n");
 		_exit(97);
 	}
 }
@@ -248,8 +253,8 @@ static void exit_while_busy(void)
 	CUstream held[4], running[2];
 	pthread_t thread;
 
-	atexit(after_the_driver);
 	busy_context = start_driver(0);
+	atexit(nobody_asks);
 	end_gate = new_gate();
 	for (int s = 0; s < 4; s++) {
 		held[s] = new_stream();
@@ -283,8 +288,8 @@ static void exit_in_a_callback(void)
 	CUstream stream;
 	struct gate gate;
 
-	atexit(after_the_driver);
 	start_driver(0);
+	atexit(nobody_asks);
 	stream = new_stream();
 	gate = new_gate();
 	gate_close(gate, stream);
