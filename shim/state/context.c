@@ -7,6 +7,8 @@
  * Drivers before 12.0 have no ids. The handle then stands for the context until a destroy or reset
  * that the shim sees; after that the same handle is a new context with a number of our own.
  */
+#include <string.h>
+
 #include "catalogue/catalogue.h"
 #include "config.h"
 #include "driver/driver.h"
@@ -25,6 +27,10 @@ static struct table contexts = {.bound = CONTEXT_MAX, .current = is_current};
 static struct state_context *all;
 static uint64_t own_ids;
 static uint32_t sync_memops; /* a context has it; for good */
+
+/* By device: the id of its primary context, as it was retained last. Ids do not come back. */
+#define PRIMARIES 64
+static uint64_t primaries[PRIMARIES];
 
 static uint64_t key_of(const struct state_context *context)
 {
@@ -265,6 +271,24 @@ void state_context_created(struct call *call, CUcontext handle)
 		STATE_STORE(&context->created, true);
 }
 
+void state_primary_retained(struct call *call, CUcontext handle, CUdevice device)
+{
+	bool is_handle;
+	uint64_t key;
+
+	if (device >= 0 && device < PRIMARIES && handle && ask(handle, &key, &is_handle) &&
+	    !is_handle)
+		STATE_STORE(&primaries[device], key);
+}
+
+static bool is_primary(uint64_t key)
+{
+	for (unsigned int i = 0; i < PRIMARIES; i++)
+		if (STATE_LOAD(&primaries[i]) == key)
+			return true;
+	return false;
+}
+
 /* Under LOCK_STATE. */
 static void retire(struct state_context *context)
 {
@@ -308,6 +332,9 @@ void state_context_destroying(struct call *call, CUcontext handle)
 	asking = begin_ending(call);
 	if (lock_take(&state_lock)) {
 		context = find(key);
+		/* The driver refuses to end a primary one this way, and all of it stays. Did it end, its id would tell (rewrite/contexts.c). */
+		if (context && is_primary(key))
+			context = NULL;
 		if (context)
 			retire(context);
 		lock_give(&state_lock);
@@ -378,6 +405,7 @@ void state_primary_released(struct call *call, CUresult result)
 void context_clear(void)
 {
 	table_clear(&contexts);
+	memset(primaries, 0, sizeof(primaries));
 	all = NULL;
 	own_ids = 0;
 }

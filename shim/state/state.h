@@ -28,6 +28,7 @@ void state_after(struct call *call, CUresult result);
 
 /* Contexts. A context is known by its id (cuCtxGetId); handles come back with new ids. */
 void state_context_created(struct call *call, CUcontext context);
+void state_primary_retained(struct call *call, CUcontext context, CUdevice device);
 /* As it was created with. */
 void state_context_flags(struct call *call, CUcontext context, unsigned int flags);
 void state_context_destroying(struct call *call, CUcontext context);
