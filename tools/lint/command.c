@@ -79,7 +79,7 @@ static int lint_records(struct lint_options *options)
 /* Everything that cannot be done before it starts is a fault of the command line or of this installation. */
 static void prepare_program(const struct lint_options *options, struct program *ret_program)
 {
-	_cleanup_free_ char *tried = NULL, *library = place_library(&tried), *why = NULL;
+	_cleanup_free_ char *tried = NULL, *library = NULL, *why = NULL;
 	int error;
 
 	run_options_export();
@@ -88,6 +88,7 @@ static void prepare_program(const struct lint_options *options, struct program *
 	error = program_inspect(options->program[0], ret_program);
 	if (error)
 		command_fail(LINT_USAGE, "%s: %s", options->program[0], strerror(-error));
+	library = place_library(&tried);
 	if (!library)
 		command_fail(LINT_USAGE, "libslipstream.so not found, tried %s", tried);
 	(void)unsetenv(PLACE_LIBRARY_VARIABLE); /* ours, not the library's */
