@@ -104,6 +104,7 @@ static void prepare_program(const struct lint_options *options, struct program *
 /* The user's, or a private one. The caller frees. */
 static char *record_folder(const char *asked)
 {
+	const char *temporary = getenv("TMPDIR"); /* the program may change its own folder */
 	char *folder;
 
 	if (asked) {
@@ -115,8 +116,8 @@ static char *record_folder(const char *asked)
 			command_fail(LINT_USAGE, "%s: %s", asked, strerror(errno));
 		return folder;
 	}
-	folder =
-		memory_format("%s/slipstream-XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
+	folder = memory_format("%s/slipstream-XXXXXX",
+			       temporary && temporary[0] == '/' ? temporary : "/tmp");
 	if (!mkdtemp(folder))
 		command_fail(LINT_USAGE, "cannot make folder %s: %s", folder, strerror(errno));
 	return folder;
