@@ -167,24 +167,6 @@ struct slipstream_future_rounds {
 	struct slipstream_future_context *bound; /* entered, and current */
 };
 
-/* An end of one future's use of its lane. Under process->lock. */
-SLIPSTREAM_FUTURE_INLINE_ void slipstream_future_lane_put_(struct slipstream_future_lane *lane)
-{
-	struct slipstream_future_process *process = &slipstream_future_process_1;
-	struct slipstream_future_lane **link =
-		&process->lanes[lane->stream_id % SLIPSTREAM_FUTURE_BUCKETS_];
-
-	if (--lane->users)
-		return;
-	while (*link && *link != lane)
-		link = &(*link)->next_hashed;
-	if (*link)
-		*link = lane->next_hashed;
-	slipstream_future_context_put_(lane->context);
-	pthread_mutex_destroy(&lane->submit);
-	free(lane);
-}
-
 SLIPSTREAM_FUTURE_INLINE_ void slipstream_future_sort_(struct slipstream_future_rounds *rounds,
 						       struct slipstream_future *arrival)
 {
@@ -353,13 +335,20 @@ SLIPSTREAM_FUTURE_INLINE_ int slipstream_future_rest_(struct slipstream_future_r
 SLIPSTREAM_FUTURE_INLINE_ void slipstream_future_stop_(struct slipstream_future_rounds *rounds)
 {
 	struct slipstream_future_process *process = &slipstream_future_process_1;
+	struct slipstream_future *arrival;
 
-	while (rounds->active)
-		slipstream_future_round_(rounds);
-	pthread_mutex_lock(&process->lock);
-	process->monitor_ended = 1;
-	pthread_cond_broadcast(&process->calm);
-	pthread_mutex_unlock(&process->lock);
+	do {
+		while (rounds->active)
+			slipstream_future_round_(rounds);
+		pthread_mutex_lock(&process->lock);
+		arrival = process->first_arrival;
+		process->first_arrival = process->last_arrival = NULL;
+		/* From now on slipstream_future_watch_() ends them. */
+		process->monitor_ended = !arrival;
+		pthread_cond_broadcast(&process->calm);
+		pthread_mutex_unlock(&process->lock);
+		slipstream_future_sort_(rounds, arrival);
+	} while (arrival);
 }
 
 SLIPSTREAM_FUTURE_INLINE_ void *slipstream_future_run_(void *unused)
@@ -448,52 +437,24 @@ SLIPSTREAM_FUTURE_INLINE_ CUresult slipstream_future_monitor_(void)
 SLIPSTREAM_FUTURE_INLINE_ void slipstream_future_watch_(struct slipstream_future *future)
 {
 	struct slipstream_future_process *process = &slipstream_future_process_1;
+	int late;
 
 	pthread_mutex_lock(&process->lock);
-	future->lane->users++;
-	if (process->last_arrival)
-		process->last_arrival->next = future;
-	else
-		process->first_arrival = future;
-	process->last_arrival = future;
-	slipstream_future_wake_();
-	pthread_mutex_unlock(&process->lock);
-}
-
-/*
- * The lane of a stream, with one more user; stream_id 0: a lane of its own. NULL without memory.
- */
-SLIPSTREAM_FUTURE_INLINE_ struct slipstream_future_lane *
-slipstream_future_lane_take_(struct slipstream_future_context *context,
-			     unsigned long long stream_id)
-{
-	struct slipstream_future_process *process = &slipstream_future_process_1;
-	struct slipstream_future_lane **bucket =
-		&process->lanes[stream_id % SLIPSTREAM_FUTURE_BUCKETS_];
-	struct slipstream_future_lane *lane = NULL;
-
-	pthread_mutex_lock(&process->lock);
-	if (stream_id)
-		for (lane = *bucket; lane; lane = lane->next_hashed)
-			if (lane->stream_id == stream_id && lane->context == context)
-				break;
-	if (!lane) {
-		lane = (struct slipstream_future_lane *)calloc(1, sizeof(*lane));
-		if (!lane)
-			goto out;
-		pthread_mutex_init(&lane->submit, NULL);
-		lane->context = context;
-		lane->stream_id = stream_id;
-		context->users++;
-		if (stream_id) {
-			lane->next_hashed = *bucket;
-			*bucket = lane;
-		}
+	late = process->monitor_ended;
+	if (!late) {
+		future->lane->users++;
+		if (process->last_arrival)
+			process->last_arrival->next = future;
+		else
+			process->first_arrival = future;
+		process->last_arrival = future;
+		slipstream_future_wake_();
 	}
-	lane->users++;
-out:
 	pthread_mutex_unlock(&process->lock);
-	return lane;
+	if (late) {
+		slipstream_future_finish_(future, CUDA_ERROR_DEINITIALIZED);
+		slipstream_future_put_(future);
+	}
 }
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * future_state.h: what completion futures keep: the futures, their contexts with the spare events,
- * and the one record of the process.
+ * their streams' lanes, and the one record of the process.
  *
  * Internal to future.h; include that. Relies on: future_driver.h.
  *
@@ -442,6 +442,62 @@ slipstream_future_event_give_(struct slipstream_future_context *context, CUevent
 		(void)process->driver.event_destroy(event);
 		slipstream_future_leave_(context);
 	}
+}
+
+/* ---- lanes ---- */
+
+/* An end of one future's use of its lane. Under process->lock. */
+SLIPSTREAM_FUTURE_INLINE_ void slipstream_future_lane_put_(struct slipstream_future_lane *lane)
+{
+	struct slipstream_future_process *process = &slipstream_future_process_1;
+	struct slipstream_future_lane **link =
+		&process->lanes[lane->stream_id % SLIPSTREAM_FUTURE_BUCKETS_];
+
+	if (--lane->users)
+		return;
+	while (*link && *link != lane)
+		link = &(*link)->next_hashed;
+	if (*link)
+		*link = lane->next_hashed;
+	slipstream_future_context_put_(lane->context);
+	pthread_mutex_destroy(&lane->submit);
+	free(lane);
+}
+
+/*
+ * The lane of a stream, with one more user; stream_id 0: a lane of its own. NULL without memory.
+ */
+SLIPSTREAM_FUTURE_INLINE_ struct slipstream_future_lane *
+slipstream_future_lane_take_(struct slipstream_future_context *context,
+			     unsigned long long stream_id)
+{
+	struct slipstream_future_process *process = &slipstream_future_process_1;
+	struct slipstream_future_lane **bucket =
+		&process->lanes[stream_id % SLIPSTREAM_FUTURE_BUCKETS_];
+	struct slipstream_future_lane *lane = NULL;
+
+	pthread_mutex_lock(&process->lock);
+	if (stream_id)
+		for (lane = *bucket; lane; lane = lane->next_hashed)
+			if (lane->stream_id == stream_id && lane->context == context)
+				break;
+	if (!lane) {
+		lane = (struct slipstream_future_lane *)calloc(1, sizeof(*lane));
+		if (!lane)
+			goto out;
+		pthread_mutex_init(&lane->submit, NULL);
+		lane->context = context;
+		lane->stream_id = stream_id;
+		context->users++;
+		if (stream_id) {
+			lane->next_hashed = *bucket;
+			*bucket = lane;
+		}
+	}
+	lane->users++;
+out:
+	pthread_mutex_unlock(&process->lock);
+	return lane;
 }
 
 #endif

@@ -189,6 +189,50 @@ static void exit_waits_for_waiters_that_ask(void)
 	exit_in_a_query(SLIPSTREAM_FUTURE_POLL);
 }
 
+static pthread_t late_thread;
+static int in_record; /* atomic */
+
+static CUresult slow_record(CUevent event, CUstream stream)
+{
+	__atomic_store_n(&in_record, 1, __ATOMIC_RELEASE);
+	pause_ns(60 * MS);
+	return real.event_record(event, stream);
+}
+
+static void *make_late(void *data)
+{
+	struct slipstream_future *future;
+
+	OK(cuCtxSetCurrent(wanted[0]));
+	future = new_future(data, SLIPSTREAM_FUTURE_MONITOR);
+	if (slipstream_future_wait(future) != CUDA_ERROR_DEINITIALIZED)
+		_exit(89);
+	slipstream_future_destroy(future);
+	return NULL;
+}
+
+static void join_late(void)
+{
+	pthread_join(late_thread, NULL);
+}
+
+/* Its record began before exit and is over after the monitor's end: no waiter stays behind. */
+static void future_made_during_exit_ends(void)
+{
+	struct slipstream_future *future;
+
+	start_both();
+	atexit(join_late); /* between our handler and the driver's end */
+	future = new_future(streams[1], SLIPSTREAM_FUTURE_MONITOR);
+	CHECK(slipstream_future_wait(future) == CUDA_SUCCESS);
+	slipstream_future_destroy(future);
+	table()->event_record = slow_record;
+	CHECK(!pthread_create(&late_thread, NULL, make_late, streams[0]));
+	while (!__atomic_load_n(&in_record, __ATOMIC_ACQUIRE))
+		pause_ns(MS / 10);
+	exit(8);
+}
+
 /* ---- an event belongs to one future at a time ---- */
 
 static CUevent asked[8]; /* atomic: events in a query, one of each thread */
@@ -327,6 +371,7 @@ const struct future_case driver_cases[] = {
 	{"end-of-a-context-waits-for-queries", end_of_a_context_waits_for_queries, 0, NULL},
 	{"exit-waits-for-the-monitor", exit_waits_for_the_monitor, 3, NULL},
 	{"exit-waits-for-waiters-that-ask", exit_waits_for_waiters_that_ask, 3, NULL},
+	{"future-made-during-exit-ends", future_made_during_exit_ends, 8, NULL},
 	{"event-is-not-used-again-while-asked", event_is_not_used_again_while_asked, 0, NULL},
 	{"threads-on-one-stream-keep-its-order", threads_on_one_stream_keep_its_order, 0, NULL},
 	{NULL, NULL, 0, NULL},
