@@ -205,6 +205,7 @@ class Budgets(Judging):
         process.wait(slug="stream-synchronize", function="cuStreamSynchronize", kind=records.EXPLICIT, region="step", count=5,
                      blocked=10 * MS)
         process.wait(slug="d2h", region="step", count=3, blocked=2 * MS)
+        process.wait(slug="observed-unknown", region="step", count=40, blocked=40 * MS)
         process.wait(slug="d2h", count=90, blocked=90 * MS, at=("other.py", 1, "f"))
         process.wait(slug="d2h", region="step", count=50, blocked=50 * MS, allowed=1)
         report = self.judge(process, *self.config(f"rules: {{implicit-wait: off}}\nbudgets: [{budget}]\n"), status=status)

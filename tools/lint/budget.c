@@ -16,6 +16,31 @@ struct spent {
 	uint64_t implicit, explicit, blocked_ns;
 };
 
+/* What rests on a time alone, which a busy machine can fake, is a note by itself and no matter of budgets. */
+static bool is_certain(const struct lint_use *use)
+{
+	struct lint_facts facts = {.slug = use->slug,
+				   .count = use->count,
+				   .bytes = use->bytes,
+				   .is_spread = use->is_spread,
+				   .has_waited = use->waited.count};
+	enum lint_level level;
+	bool is_cold;
+
+	return lint_rule_of(&facts, &level, &is_cold) && level >= LINT_WARNING;
+}
+
+static void add_part(struct spent *spent, const struct lint_use *use, const struct lint_part *part)
+{
+	if (use->class == WAIT_EXPLICIT)
+		sum_add(&spent->explicit, part->count);
+	else if (use->class == WAIT_DEVICE || (!use->own_cost && !is_certain(use)))
+		return;
+	else if (!use->own_cost)
+		sum_add(&spent->implicit, part->count);
+	sum_add(&spent->blocked_ns, part->blocked_ns);
+}
+
 static struct spent add_up(const struct lint *lint, const char *pattern)
 {
 	struct spent spent = {0};
@@ -26,13 +51,8 @@ static struct spent add_up(const struct lint *lint, const char *pattern)
 		for (size_t k = 0; k < use->parts.count; k++) {
 			const struct lint_part *part = use->parts.items[k];
 
-			if (!*part->region || fnmatch(pattern, part->region, 0))
-				continue;
-			if (use->class == WAIT_EXPLICIT)
-				sum_add(&spent.explicit, part->count);
-			else if (use->class != WAIT_DEVICE && !use->own_cost)
-				sum_add(&spent.implicit, part->count);
-			sum_add(&spent.blocked_ns, part->blocked_ns);
+			if (*part->region && !fnmatch(pattern, part->region, 0))
+				add_part(&spent, use, part);
 		}
 	}
 	return spent;
