@@ -389,7 +389,7 @@ SLIPSTREAM_FUTURE_INLINE_ void slipstream_future_end_context(CUcontext handle)
 /*
  * The monitor's least and most pause between two rounds in ns, each below a second, for the whole
  * process; 0: the default. More saves processor time, less makes waits end sooner; more than four
- * times a round's own time it pauses always.
+ * times the processor time of a round it pauses always.
  */
 SLIPSTREAM_FUTURE_INLINE_ CUresult slipstream_future_set_pace(uint64_t least_ns, uint64_t most_ns)
 {

@@ -6,9 +6,9 @@
  *
  * The monitor asks the first future of each stream only, since the events of one stream complete
  * in the order of their records. Between two rounds it pauses for an eighth of the time in which
- * nothing has ended, between the least and the most pause, and never for less than four times what
- * a round takes: so it is late by an eighth of the work's own time at most, and never takes more
- * than a fifth of a processor. With nothing to watch it sleeps.
+ * nothing has ended, between the least and the most pause, and never for less than four times the
+ * processor time of a round: so it is late by an eighth of the work's own time at most, and never
+ * takes more than a fifth of a processor. With nothing to watch it sleeps.
  *
  * It makes no call that waits: no synchronize, no free. It is in the relaxed capture mode, has all
  * signals blocked, and its current context is that of the future in hand.
@@ -288,9 +288,18 @@ slipstream_future_call_back_(struct slipstream_future_callback *callback)
 	return 1;
 }
 
+/* The thread's processor time, ns: on a busy machine a round lasts longer than it takes. */
+SLIPSTREAM_FUTURE_INLINE_ uint64_t slipstream_future_used_(void)
+{
+	struct timespec used;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+	return (uint64_t)used.tv_sec * 1000000000u + (uint64_t)used.tv_nsec;
+}
+
 /*
  * Until there is something to do; 0: the process ends. Under process->lock. `since`: for how long
- * nothing has ended; `round`: what the last round took; both in ns.
+ * nothing has ended; `round`: the processor time of the last round; both in ns.
  *
  * The first part of a pause is for the processor's sake and nobody cuts it short; from the second
  * a new future wakes the monitor.
@@ -355,7 +364,7 @@ SLIPSTREAM_FUTURE_INLINE_ void *slipstream_future_run_(void *unused)
 {
 	struct slipstream_future_process *process = &slipstream_future_process_1;
 	struct slipstream_future_rounds rounds = {NULL, NULL};
-	uint64_t last = 0, start = 0, end = 0; /* when something happened; of the last round */
+	uint64_t last = 0, end = 0, used = 0; /* when something happened; of the last round */
 
 	(void)prctl(PR_SET_NAME, "slip-futures", 0, 0, 0);
 	(void)prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0); /* ns; 50 us would be the least pause else */
@@ -366,18 +375,20 @@ SLIPSTREAM_FUTURE_INLINE_ void *slipstream_future_run_(void *unused)
 		int stay;
 
 		pthread_mutex_lock(&process->lock);
-		stay = slipstream_future_rest_(&rounds, end - last, end - start);
+		stay = slipstream_future_rest_(&rounds, end - last, used);
 		arrival = process->first_arrival;
 		process->first_arrival = process->last_arrival = NULL;
 		pthread_mutex_unlock(&process->lock);
 		slipstream_future_sort_(&rounds, arrival);
 		if (!stay)
 			break;
-		start = slipstream_future_now_();
+		end = slipstream_future_now_();
 		if (arrival)
-			last = start;
+			last = end;
+		used = slipstream_future_used_();
 		if (slipstream_future_round_(&rounds))
-			last = start;
+			last = end;
+		used = slipstream_future_used_() - used;
 		end = slipstream_future_now_();
 
 		pthread_mutex_lock(&process->lock);
