@@ -101,6 +101,7 @@ struct call {
 	uint32_t stream_kind;          /* enum stream_kind; STREAM_UNKNOWN where `stream` is NULL */
 	uint64_t backlog;              /* operations of `stream` not known complete at entry */
 	uint64_t submission; /* number this call's own operation got on its stream, 0 none */
+	uint64_t order;      /* of its record of legacy order (legacy/tell.c), its number; 0 none */
 	/* What catalogue_row.held() said; 0: not asked. Nothing that it goes by changes behind state_before(). */
 	uint32_t held;
 

@@ -154,6 +154,7 @@ static inline void entry_begin(struct call *call, uint32_t function, uint16_t fl
 	call->context = NULL;
 	call->stream = NULL;
 	call->submission = 0;
+	call->order = 0;
 	call->entered = 0;
 	call->left = 0;
 	call->return_address = return_address;

@@ -101,10 +101,15 @@ void legacy_show_turn(const struct legacy_context *context)
 
 	if (!shown)
 		return;
-	if (!__atomic_load_n(&context->id, __ATOMIC_RELAXED))
-		__atomic_store_n(&shown->context, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&shown->in_substitute, context->turn & 1, __ATOMIC_RELAXED);
 	__atomic_store_n(&shown->turns, context->turn, __ATOMIC_RELAXED);
+}
+
+/* Under the lock: the context ends. */
+static void hide(const struct legacy_context *context)
+{
+	if (context->shown)
+		__atomic_store_n(&context->shown->context, 0, __ATOMIC_RELAXED);
 }
 
 static void begin(struct legacy_context *context, struct state_context *of)
@@ -115,6 +120,7 @@ static void begin(struct legacy_context *context, struct state_context *of)
 	context->shut = 0;
 	context->used = 0;
 	context->barred = 0;
+	context->ending = 0;
 	context->attributes = 0; /* a new context's, a new stream's */
 	context->of = of;
 	context->row = 0;
@@ -206,6 +212,27 @@ static bool is_there(const struct legacy_context *context)
 	return driver.cuCtxGetId(context->handle, &id) == CUDA_SUCCESS && id == context->id;
 }
 
+/* Under the lock. The driver may refuse to end it, so the turn is NATIVE first. */
+static struct trace_order_end drop(struct legacy_context *context, struct legacy_pass *pass)
+{
+	struct trace_order_end end;
+
+	/* The lock may be given back in between. */
+	context->ending = context->id;
+	if (legacy_is_substitute(context) && is_there(context))
+		(void)legacy_to_native(context, pass);
+	/* Before its entry is free for another context (take()). */
+	end = legacy_number_end(context);
+	/* What is on its way in there finds no turn of ours. */
+	context->turn += context->turn & 1;
+	__atomic_store_n(&context->shut, 0, __ATOMIC_SEQ_CST);
+	legacy_show_turn(context);
+	hide(context);
+	/* Pairs with take() and begin(), which need no lock: nothing of the entry is written behind it. */
+	__atomic_store_n(&context->id, 0, __ATOMIC_RELEASE);
+	return end;
+}
+
 void legacy_drop(bool (*lives)(uint64_t id))
 {
 	struct legacy_pass pass = {.tells = emit_traces_full()};
@@ -221,18 +248,15 @@ void legacy_drop(bool (*lives)(uint64_t id))
 		id = __atomic_load_n(&context->id, __ATOMIC_ACQUIRE);
 		if (!id || lives(id) || !legacy_lock(context))
 			continue;
-		pass.turns = pass.barriers = 0;
+		/* Another thread that ends contexts is at it, or was: then it is another context's by now, perhaps. */
+		if (__atomic_load_n(&context->id, __ATOMIC_ACQUIRE) != id ||
+		    context->ending == id) {
+			legacy_unlock(context);
+			continue;
+		}
+		pass.turns = pass.barriers = pass.noted = 0;
 		pass.context = context;
-		/* The driver may refuse to end it. */
-		if (legacy_is_substitute(context) && is_there(context))
-			(void)legacy_to_native(context, &pass);
-		/* Before its entry is free for another context (take()). */
-		end = legacy_number_end(context);
-		__atomic_store_n(&context->id, 0, __ATOMIC_RELEASE);
-		/* What is on its way in there finds no turn of ours. */
-		context->turn += context->turn & 1;
-		__atomic_store_n(&context->shut, 0, __ATOMIC_SEQ_CST);
-		legacy_show_turn(context);
+		end = drop(context, &pass);
 		legacy_unlock(context);
 		legacy_tell(&pass);
 		legacy_tell_end(&end);
@@ -250,7 +274,7 @@ void legacy_retreat(void)
 	for (context = __atomic_load_n(&all, __ATOMIC_ACQUIRE); context; context = context->next) {
 		if (!legacy_is_substitute(context) || !legacy_lock(context))
 			continue;
-		pass.turns = pass.barriers = 0;
+		pass.turns = pass.barriers = pass.noted = 0;
 		pass.context = context;
 		if (__atomic_load_n(&context->id, __ATOMIC_ACQUIRE) &&
 		    legacy_is_substitute(context) && is_there(context))

@@ -27,6 +27,7 @@ struct state_stream;
 struct legacy_context {
 	struct lock lock; /* the submission lock */
 	uint64_t id;      /* of the context; 0: of none any more */
+	uint64_t ending;  /* the id again, once a thread drops the entry */
 	uint32_t number;  /* of the context in the trace */
 	struct state_stream *legacy;
 	struct state_context *of;
@@ -52,10 +53,10 @@ struct legacy_context {
 	uint64_t epoch; /* operations of the substitute so far */
 	uint64_t
 		turn_epoch; /* the same when the turn began: what is older the driver has ordered */
-	uint64_t recorded;  /* `after` stands for the operations up to here ... */
-	uint64_t recorded_at; /* ... as the record of this sequence says */
-	int credit;           /* what the turn may still cost (turn.c) */
-	bool dirty;           /* blocking streams have work that the substitute is not behind */
+	uint64_t recorded;  /* `after` stands for the operations up to here */
+	struct barrier_event before_stands, after_stands;
+	int credit; /* what the turn may still cost (turn.c) */
+	bool dirty; /* blocking streams have work that the substitute is not behind */
 };
 
 enum { LEGACY_USED_LEGACY = 1, LEGACY_USED_BLOCKING = 2, LEGACY_USED_BOTH = 3 };
@@ -92,8 +93,9 @@ static inline bool legacy_is_dead(const struct legacy_context *context, const st
 /* turn.c: a blocking stream captures: the driver refuses whatever touches the legacy stream, and a barrier there would end the capture. */
 bool legacy_is_refused(void);
 /*
- * turn.c, under the lock: the legacy stream itself comes behind the substitute, and has its turn. False: the turn stays, since this thread may neither place a
- * barrier nor wait (it runs a host function, or the context is broken); then the driver takes nothing else from it either.
+ * turn.c, under the lock: the legacy stream itself comes behind the substitute, and has its turn. Where no barrier can be placed the host waits, and the lock is given back
+ * meanwhile. False: the turn stays, since this thread may neither place a barrier nor wait (it runs a host function, or the context is broken; then the driver takes
+ * nothing else from it either), or the entry is none's any more.
  */
 bool legacy_to_native(struct legacy_context *context, struct legacy_pass *pass);
 
@@ -119,12 +121,14 @@ bool legacy_make_substitute(struct legacy_context *context);
 bool barrier_join(struct legacy_context *context, struct legacy_pass *pass);
 bool barrier_post(struct legacy_context *context, struct legacy_pass *pass,
 		  const struct state_stream *stream, CUstream handle);
-bool barrier_begin_post(struct legacy_context *context, struct legacy_pass *pass,
-			const struct state_stream *stream);
-bool barrier_end_post(const struct legacy_context *context, const struct legacy_pass *pass,
-		      CUstream handle);
+bool barrier_begin_post(struct legacy_context *context, struct legacy_pass *pass);
+bool barrier_end_post(struct legacy_context *context, struct legacy_pass *pass,
+		      const struct state_stream *stream, CUstream handle);
 bool barrier_back(struct legacy_context *context, struct legacy_pass *pass);
-/* Where an event cannot be had: the host waits for the substitute before anything comes to `stream`. With a note. False: it may not wait. */
+/*
+ * Where an event cannot be had: the host waits for the substitute before anything comes to `stream`, with a note. Without the lock, since what the substitute waits for
+ * may need it, and in flight, so that nothing more comes to the substitute. False: it may not wait.
+ */
 bool barrier_host(struct legacy_context *context, struct legacy_pass *pass,
 		  const struct state_stream *stream);
 
@@ -136,6 +140,9 @@ uint64_t legacy_sequence(struct legacy_context *context, const struct legacy_pas
 void legacy_meet(const struct call *call, struct legacy_pass *pass);
 void legacy_number(const struct call *call, struct legacy_pass *pass);
 void legacy_tell(const struct legacy_pass *pass);
+/* Of a copy between contexts, in the other one, pass->peers[index]; and behind the call. */
+void legacy_number_peer(const struct call *call, struct legacy_pass *pass, unsigned int index);
+void legacy_tell_peers(const struct legacy_pass *pass);
 /* The context's last record: numbered before its entry can be another's, told behind all others. */
 struct trace_order_end legacy_number_end(struct legacy_context *context);
 void legacy_tell_end(const struct trace_order_end *end);

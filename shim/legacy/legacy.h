@@ -44,6 +44,19 @@ enum legacy_class {
 /* Turns of one call: there, back, and there again where that could not be. */
 #define LEGACY_TURNS 3
 
+/* A lane in records: `place` is TRACE_ORDER_SUBSTITUTE of what is on the substitute, which has the legacy stream's number. */
+struct barrier_lane {
+	uint32_t stream, place;
+};
+
+/* What an event stands for, as far as records tell: barrier.c writes it where the driver has recorded the event. */
+struct barrier_event {
+	uint64_t of; /* context; 0: nothing */
+	CUevent event;
+	struct barrier_lane lane;
+	uint64_t covered; /* all up to this record */
+};
+
 /* One call on its way; on the caller's stack. */
 struct legacy_pass {
 	struct legacy_context *context; /* NULL: the call has nothing to do with legacy order */
@@ -55,15 +68,19 @@ struct legacy_pass {
 	bool counted;      /* as in flight, without the lock */
 	bool failed;       /* the driver refused it */
 	bool tells;        /* the trace wants what follows */
-	CUevent late;      /* a barrier in front of it comes without the lock, by this event, ... */
+	bool hosts;        /* in front of it comes without the lock: a wait of the host, or ... */
+	CUevent late;      /* ... a barrier, by this event, ... */
 	uint64_t posts;    /* ... behind this epoch */
-	uint8_t place, reason, elided;      /* of the operation: TRACE_ORDER_... */
-	uint8_t turns, barriers;            /* how many of these there are */
+	uint8_t reason, elided;             /* of the operation: TRACE_ORDER_... */
+	uint8_t turns, noted;               /* how many of these records there are */
+	uint8_t barriers;                   /* the driver took */
 	bool is_first;                      /* operation of its stream: `newcomer` tells */
 	struct trace_order_stream newcomer; /* the first that is not cleared */
 	struct trace_order_turn turn[LEGACY_TURNS];
 	struct trace_order_barrier barrier[LEGACY_BARRIERS];
-	struct trace_order_submit submit; /* sequence 0: none */
+	struct barrier_event late_stands;         /* of `late` */
+	struct trace_order_submit submit;         /* sequence 0: none */
+	struct trace_order_submit peer_submit[2]; /* in `peers`; the same */
 };
 
 /*
@@ -74,10 +91,10 @@ void legacy_start(bool (*denied)(const struct call *call), struct record_rewrite
 
 /*
  * Before the driver's call: places what has to be in front of it. Fills *pass; pass->stream is what the driver is to be given where
- * pass->redirected. legacy_leave() must follow, behind the call, if pass->context is set.
+ * pass->redirected. legacy_leave() must follow, behind the call, if pass->context is set; it says in call->order which record is the call's.
  */
 void legacy_enter(struct call *call, struct legacy_pass *pass, enum legacy_class class);
-void legacy_leave(const struct call *call, struct legacy_pass *pass, CUresult result);
+void legacy_leave(struct call *call, struct legacy_pass *pass, CUresult result);
 
 /*
  * cuStreamQuery and cuStreamSynchronize: answered here where the work of the legacy stream is on the substitute. True: *ret_result is the answer, with the

@@ -46,12 +46,14 @@ void legacy_number(const struct call *call, struct legacy_pass *pass)
 		.context = pass->context->number,
 		.sequence = legacy_sequence(pass->context, pass),
 		.stream = state_stream_number(call->stream),
-		.place = pass->place,
+		/* Of what the driver is given. */
+		.place = pass->redirected && pass->stream == pass->context->substitute
+				 ? TRACE_ORDER_SUBSTITUTE
+				 : TRACE_ORDER_NATIVE,
 		.operation = call->operation,
 		.function = call->function,
 		.reason = pass->reason,
 		.elided = pass->elided,
-		.open = !pass->held,
 	};
 }
 
@@ -85,14 +87,16 @@ void legacy_tell(const struct legacy_pass *pass)
 		emit_trace(TRACE_ORDER_STREAM, &pass->newcomer);
 	for (i = 0; i < pass->turns; i++)
 		emit_trace(TRACE_ORDER_TURN, &pass->turn[i]);
-	for (i = 0; i < pass->barriers; i++)
+	for (i = 0; i < pass->noted; i++)
 		emit_trace(TRACE_ORDER_BARRIER, &pass->barrier[i]);
 	if (!pass->submit.sequence)
 		return;
 	submit = pass->submit;
+	/* Only who had the lock up to here knows that nothing came between the number and the call. */
+	submit.open = !pass->held;
 	submit.failed = pass->failed && !submit.open;
 	emit_trace(TRACE_ORDER_SUBMIT, &submit);
-	if (!pass->submit.open)
+	if (!submit.open)
 		return;
 	returned = (struct trace_order_return){
 		.context = pass->submit.context,
@@ -101,6 +105,49 @@ void legacy_tell(const struct legacy_pass *pass)
 		.failed = pass->failed,
 	};
 	emit_trace(TRACE_ORDER_RETURN, &returned);
+}
+
+void legacy_number_peer(const struct call *call, struct legacy_pass *pass, unsigned int index)
+{
+	struct legacy_context *peer = pass->peers[index];
+
+	pass->peer_submit[index].sequence = 0;
+	if (!pass->tells || !peer || (index && peer == pass->peers[0]))
+		return;
+	pass->peer_submit[index] = (struct trace_order_submit){
+		.context = peer->number,
+		.sequence = legacy_sequence(peer, pass),
+		.stream = state_stream_number(peer->legacy),
+		.operation = call->operation,
+		.function = call->function,
+		.reason = TRACE_ORDER_SLOW,
+	};
+}
+
+void legacy_tell_peers(const struct legacy_pass *pass)
+{
+	struct trace_order_return returned;
+	struct trace_order_submit submit;
+	unsigned int i;
+
+	for (i = 0; pass->tells && i < 2; i++) {
+		if (!pass->peers[i] || !pass->peer_submit[i].sequence)
+			continue;
+		submit = pass->peer_submit[i];
+		submit.open = !pass->failed;
+		submit.failed = pass->failed;
+		submit.peer_of_context = pass->submit.context;
+		submit.peer_of = pass->submit.sequence;
+		emit_trace(TRACE_ORDER_SUBMIT, &submit);
+		if (pass->failed)
+			continue;
+		returned = (struct trace_order_return){
+			.context = submit.context,
+			.sequence = legacy_sequence(pass->peers[i], pass),
+			.of = submit.sequence,
+		};
+		emit_trace(TRACE_ORDER_RETURN, &returned);
+	}
 }
 
 struct trace_order_end legacy_number_end(struct legacy_context *context)

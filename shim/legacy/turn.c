@@ -112,17 +112,30 @@ static bool is_ahead(const struct legacy_context *context)
 }
 
 /* The legacy stream has its name in its own context only, and a call on another stream may come from any. */
-static bool back(struct legacy_context *context, struct legacy_pass *pass)
+static bool make_current(const struct legacy_context *context, bool *ret_pushed)
 {
-	bool is_current = state_current_context() == context->id, is_placed;
+	bool is_current = state_current_context() == context->id;
+
+	*ret_pushed = !is_current && driver.cuCtxPushCurrent_v2(context->handle) == CUDA_SUCCESS;
+	return is_current || *ret_pushed;
+}
+
+static void make_current_again(bool pushed)
+{
 	CUcontext popped;
 
-	if (!is_current && driver.cuCtxPushCurrent_v2(context->handle) != CUDA_SUCCESS)
-		return false;
-	/* A barrier there would end the capture of a blocking stream, which the program's own call does not have to. */
-	is_placed = !legacy_is_refused() && barrier_back(context, pass);
-	if (!is_current)
+	if (pushed)
 		(void)driver.cuCtxPopCurrent_v2(&popped);
+}
+
+static bool back(struct legacy_context *context, struct legacy_pass *pass)
+{
+	bool pushed, is_placed;
+
+	/* A barrier there would end the capture of a blocking stream, which the program's own call does not have to. */
+	is_placed = make_current(context, &pushed) && !legacy_is_refused() &&
+		    barrier_back(context, pass);
+	make_current_again(pushed);
 	return is_placed;
 }
 
@@ -138,16 +151,9 @@ static void stay_native(struct legacy_context *context)
 	state_launch_bar(context->of, is_eager());
 }
 
-/*
- * The driver refuses to let the legacy stream wait: then the host waits, which is as good.
- */
-bool legacy_to_native(struct legacy_context *context, struct legacy_pass *pass)
+/* The order is kept by now. */
+static void now_native(struct legacy_context *context)
 {
-	turned(context, pass, TRACE_ORDER_NATIVE);
-	if (!back(context, pass) && !barrier_host(context, pass, context->legacy)) {
-		turned(context, pass, TRACE_ORDER_SUBSTITUTE);
-		return false;
-	}
 	if (is_ahead(context) && context->patience < PATIENCE_MAX)
 		context->patience = context->patience ? 2 * context->patience : config.legacy_after;
 	context->row = 0;
@@ -156,6 +162,53 @@ bool legacy_to_native(struct legacy_context *context, struct legacy_pass *pass)
 	__atomic_store_n(&context->turn, context->turn + 1, __ATOMIC_SEQ_CST);
 	stay_native(context);
 	legacy_show_turn(context);
+}
+
+/* True: by a barrier, and the lock was held all the time. */
+static bool back_to_native(struct legacy_context *context, struct legacy_pass *pass)
+{
+	if (!back(context, pass))
+		return false;
+	turned(context, pass, TRACE_ORDER_NATIVE);
+	now_native(context);
+	return true;
+}
+
+/* True: what was on the substitute is done, and nothing came to it, for who finds somebody in flight goes native. The lock is given back meanwhile. */
+static bool wait_without_lock(struct legacy_context *context, struct legacy_pass *pass)
+{
+	bool pushed, is_done;
+
+	__atomic_add_fetch(&context->in_flight, 1, __ATOMIC_SEQ_CST);
+	legacy_unlock(context);
+	is_done = make_current(context, &pushed) && barrier_host(context, pass, context->legacy);
+	make_current_again(pushed);
+	/* Not refused: it was held before. */
+	(void)legacy_lock(context);
+	__atomic_sub_fetch(&context->in_flight, 1, __ATOMIC_SEQ_CST);
+	return is_done;
+}
+
+/*
+ * The driver refuses to let the legacy stream wait: then the host waits, which is as good.
+ */
+bool legacy_to_native(struct legacy_context *context, struct legacy_pass *pass)
+{
+	uint64_t id = __atomic_load_n(&context->id, __ATOMIC_ACQUIRE);
+	bool is_done;
+
+	if (back_to_native(context, pass))
+		return true;
+	is_done = wait_without_lock(context, pass);
+	if (__atomic_load_n(&context->id, __ATOMIC_ACQUIRE) != id)
+		return false;
+	/* Another thread was here. */
+	if (!legacy_is_substitute(context))
+		return true;
+	if (!is_done)
+		return false;
+	turned(context, pass, TRACE_ORDER_NATIVE);
+	now_native(context);
 	return true;
 }
 
@@ -255,19 +308,14 @@ bool legacy_is_refused(void)
 }
 
 /* The same of a context that may not be the current one. */
-static bool is_refused_in(struct legacy_context *context)
+static bool is_refused_in(const struct legacy_context *context)
 {
-	CUcontext popped;
-	bool is_refused;
+	bool pushed, is_refused;
 
 	if (!state_objection())
 		return false;
-	if (state_current_context() == context->id)
-		return legacy_is_refused();
-	if (driver.cuCtxPushCurrent_v2(context->handle) != CUDA_SUCCESS)
-		return false;
-	is_refused = legacy_is_refused();
-	(void)driver.cuCtxPopCurrent_v2(&popped);
+	is_refused = make_current(context, &pushed) && legacy_is_refused();
+	make_current_again(pushed);
 	return is_refused;
 }
 
@@ -275,7 +323,6 @@ static void in_substitute(struct legacy_context *context, struct legacy_pass *pa
 {
 	pass->stream = context->substitute;
 	pass->redirected = true;
-	pass->place = TRACE_ORDER_SUBSTITUTE;
 }
 
 /* Under the lock, which stays held where the pass says so. */
@@ -300,6 +347,20 @@ static void legacy_in_substitute(struct legacy_context *context, struct legacy_p
 	count_in(context, pass);
 }
 
+/*
+ * No barrier of its own can be placed in front of an operation of a blocking stream: the legacy stream goes back, and the driver orders it; else the
+ * host waits, behind the lock (post_late()).
+ */
+static void replace_post(struct legacy_context *context, struct legacy_pass *pass)
+{
+	if (!back_to_native(context, pass)) {
+		pass->hosts = true;
+		pass->posts = context->epoch;
+		context->dirty = true;
+	}
+	count_in(context, pass);
+}
+
 static void blocking_in_substitute(struct legacy_context *context, const struct call *call,
 				   struct legacy_pass *pass, bool quick)
 {
@@ -314,10 +375,8 @@ static void blocking_in_substitute(struct legacy_context *context, const struct 
 	/* Of a stream that nobody saw made only the driver knows whether it is ordered with the legacy one. */
 	if (call->stream_kind == STREAM_UNKNOWN)
 		is_late = is_refused_in(context);
-	if (is_late ? !barrier_begin_post(context, pass, call->stream)
-		    : call->stream_kind == STREAM_UNKNOWN) {
-		(void)legacy_to_native(context, pass);
-		count_in(context, pass);
+	if (is_late ? !barrier_begin_post(context, pass) : call->stream_kind == STREAM_UNKNOWN) {
+		replace_post(context, pass);
 		return;
 	}
 	if (is_late) {
@@ -333,7 +392,8 @@ static void blocking_in_substitute(struct legacy_context *context, const struct 
 		*epoch = context->epoch;
 		context->credit -= CREDIT_BARRIER;
 	} else {
-		(void)barrier_host(context, pass, call->stream);
+		replace_post(context, pass);
+		return;
 	}
 	context->dirty = true;
 	if (quick)
@@ -419,11 +479,12 @@ static void enter_legacy(struct legacy_context *context, const struct call *call
 
 /* Until the barrier is there, other operations of this stream get one of their own. */
 static void post_late(struct legacy_context *context, const struct call *call,
-		      const struct legacy_pass *pass)
+		      struct legacy_pass *pass)
 {
 	uint64_t *epoch = state_legacy_epoch(call->stream);
 
-	if (!barrier_end_post(context, pass, handle_of(call)) || !legacy_lock(context))
+	if (!barrier_end_post(context, pass, call->stream, handle_of(call)) ||
+	    !legacy_lock(context))
 		return;
 	if (!legacy_is_dead(context, call) && *epoch < pass->posts)
 		*epoch = pass->posts;
@@ -452,11 +513,15 @@ static void enter_blocking(struct legacy_context *context, const struct call *ca
 		blocking_in_substitute(context, call, pass, quick);
 	else
 		count_in(context, pass);
+	if (pass->late || pass->hosts) {
+		legacy_unlock(context);
+		post_late(context, call, pass);
+		legacy_number(call, pass);
+		return;
+	}
 	legacy_number(call, pass);
 	if (!pass->held)
 		legacy_unlock(context);
-	if (pass->late)
-		post_late(context, call, pass);
 }
 
 /*
@@ -498,7 +563,9 @@ static void enter_peers(const struct call *call, struct legacy_pass *pass)
 	if (call->stream_kind != STREAM_LEGACY && call->stream_form != CALL_STREAM_IMPLICIT)
 		return;
 	pass->peers[0] = enter_peer(call->peer_context, pass);
+	legacy_number_peer(call, pass, 0);
 	pass->peers[1] = enter_peer(call->peer_to, pass);
+	legacy_number_peer(call, pass, 1);
 	for (i = 0; i < 2; i++)
 		if (pass->peers[i])
 			busy_in_flight(1 + i, pass->peers[i]->number);
@@ -508,6 +575,7 @@ static void leave_peers(struct legacy_pass *pass)
 {
 	unsigned int i;
 
+	legacy_tell_peers(pass);
 	for (i = 0; i < 2; i++) {
 		if (!pass->peers[i])
 			continue;
@@ -546,7 +614,7 @@ void legacy_enter(struct call *call, struct legacy_pass *pass, enum legacy_class
 		leave_peers(pass);
 }
 
-void legacy_leave(const struct call *call, struct legacy_pass *pass, CUresult result)
+void legacy_leave(struct call *call, struct legacy_pass *pass, CUresult result)
 {
 	pass->failed = result != CUDA_SUCCESS;
 	/* What the driver refused is nothing that blocking streams would have to wait for. */
@@ -555,6 +623,8 @@ void legacy_leave(const struct call *call, struct legacy_pass *pass, CUresult re
 	if (pass->held)
 		legacy_unlock(pass->context);
 	legacy_tell(pass);
+	if (pass->tells)
+		call->order = pass->submit.sequence;
 	if (pass->redirected)
 		USDT_REWRITE(CONFIG_FIX_STREAMS, USDT_REWRITE_REDIRECTED, call->function,
 			     call->bytes);

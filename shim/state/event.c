@@ -157,13 +157,18 @@ void state_event_recorded_with(struct call *call, CUevent handle, unsigned int f
 }
 
 /* For the trace: what the event stands for from now on. */
-static void trace_record(const struct state_event *event, uint64_t record)
+static void trace_record(const struct call *call, const struct state_event *event, uint64_t record)
 {
-	struct trace_record traced = {.event = STATE_LOAD(&event->handle)};
+	struct trace_record traced = {
+		.event = STATE_LOAD(&event->handle),
+		.kind = call->stream_kind,
+		.order = call->order,
+	};
 
 	if (__builtin_expect(!emit_traces_full(), 1))
 		return;
 	traced.stream = state_stream_number(event_covers(record, &traced.number));
+	traced.context = call->context ? state_context_number(call->context) : 0;
 	emit_trace(TRACE_RECORD, &traced);
 }
 
@@ -213,7 +218,7 @@ void event_settle(struct call *call, CUresult result)
 	} while (!__atomic_compare_exchange_n(&event->record, &seen, settled, true,
 					      __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE));
 	if (settled && !(settled & BUSY))
-		trace_record(event, settled);
+		trace_record(call, event, settled);
 }
 
 void state_event_observed(struct call *call, CUresult result)

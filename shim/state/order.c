@@ -62,6 +62,33 @@ static void trace_completed(const struct state_stream *stream, uint64_t number)
 	emit_trace(TRACE_COMPLETED, &event);
 }
 
+/* A copy between two contexts, of which the current one may be neither, is one of the legacy streams of both. */
+static void trace_submit_peers(const struct call *call)
+{
+	uint64_t handles[] = {call->peer_context, call->peer_to};
+	const struct state_context *contexts[2];
+	struct trace_submit_peer event = {
+		.stream = state_stream_number(call->stream),
+		.number = call->submission,
+		.function = call->function,
+		.of_context = call->context ? state_context_number(call->context) : 0,
+		.order = call->order,
+	};
+	unsigned int i;
+
+	/* On a stream of the program's it is an operation of that one only. */
+	if (call->stream_kind != STREAM_LEGACY && call->stream_form != CALL_STREAM_IMPLICIT)
+		return;
+	for (i = 0; i < 2; i++) {
+		contexts[i] = state_context_by_handle(handles[i]);
+		if (!contexts[i] || contexts[i] == call->context ||
+		    (i && contexts[i] == contexts[0]))
+			continue;
+		event.context = state_context_number(contexts[i]);
+		emit_trace(TRACE_SUBMIT_PEER, &event);
+	}
+}
+
 static void trace_submit(const struct call *call)
 {
 	struct trace_submit event;
@@ -76,8 +103,14 @@ static void trace_submit(const struct call *call)
 		.number = call->submission,
 		.bytes = call->bytes,
 		.call_ns = clock_duration_ns(call->entered, call->left),
+		.kind = call->stream_kind,
+		.context = call->context ? state_context_number(call->context) : 0,
+		.order = call->order,
 	};
 	emit_trace(TRACE_SUBMIT, &event);
+	/* What has no bytes is nothing anywhere. */
+	if (call->flags & CALL_TWO_CONTEXTS && call->bytes)
+		trace_submit_peers(call);
 }
 
 /* The call's operation is behind what `of` had been given. */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * Sends records of legacy order to a provider as the preload library does, and says how long it took:
+ * Sends operations and records of legacy order to a provider as the preload library does, and says how long it took:
  *
  *	emitter PROVIDER THREADS RECORDS [fork]
  *
@@ -67,6 +67,11 @@ static void operate(uint32_t stream, bool is_legacy)
 					    .place = is_legacy,
 					    .operation = 1,
 					    .function = 5};
+	struct trace_submit operation = {.stream = submit.stream,
+					 .operation = 1,
+					 .function = 5,
+					 .kind = is_legacy ? 1 : 3,
+					 .context = 1};
 
 	pthread_mutex_lock(&lock);
 	barrier.sequence = ++sequence;
@@ -74,6 +79,8 @@ static void operate(uint32_t stream, bool is_legacy)
 	pthread_mutex_unlock(&lock);
 	send(TRACE_ORDER_BARRIER, &barrier);
 	send(TRACE_ORDER_SUBMIT, &submit);
+	operation.order = submit.sequence;
+	send(TRACE_SUBMIT, &operation);
 }
 
 static void *work(void *stream)

@@ -6,7 +6,7 @@
  *
  *	TRACE_JOURNAL	the file, or a folder in which it becomes PID.trace; none: nothing is recorded
  *
- * In it are the records of legacy order and what names their contexts, streams and functions; between a
+ * In it are the operations of all streams, the records of legacy order, and what names their contexts, streams and functions; between a
  * dump_begin and a dump_end, which has the number of lines, so that each line that is missing is
  * missed. The end is written by the library's destructors. A process that ends otherwise leaves a journal
  * without it; a forked child leaves none.
@@ -286,6 +286,16 @@ static void leave_out(const void *event)
 	(void)event;
 }
 
+/* Without what it is called and how long its call took. */
+static void write_submit(const struct trace_submit *submit)
+{
+	struct trace_submit less = *submit;
+
+	less.name = 0;
+	less.call_ns = 0;
+	write_event(TRACE_SUBMIT, &less);
+}
+
 static void take(enum trace_event event, const void *payload)
 {
 	const union trace_payload *any = payload;
@@ -303,6 +313,10 @@ static void take(enum trace_event event, const void *payload)
 		break;
 	case TRACE_DEF_FUNCTION:
 		name_function(payload);
+		break;
+	case TRACE_SUBMIT:
+		want_function(any->submit.function);
+		write_submit(&any->submit);
 		break;
 	case TRACE_ORDER_SUBMIT:
 		want_function(any->order_submit.function);
@@ -323,6 +337,9 @@ TAKE(def_context, DEF_CONTEXT)
 TAKE(def_stream, DEF_STREAM)
 TAKE(def_string, DEF_STRING)
 TAKE(def_function, DEF_FUNCTION)
+TAKE(submit, SUBMIT)
+TAKE(record, RECORD)
+TAKE(submit_peer, SUBMIT_PEER)
 TAKE(order_turn, ORDER_TURN)
 TAKE(order_barrier, ORDER_BARRIER)
 TAKE(order_submit, ORDER_SUBMIT)
@@ -369,6 +386,9 @@ static void __attribute__((constructor)) begin(void)
 	set(TRACE_DEF_STREAM, take_def_stream);
 	set(TRACE_DEF_STRING, take_def_string);
 	set(TRACE_DEF_FUNCTION, take_def_function);
+	set(TRACE_SUBMIT, take_submit);
+	set(TRACE_RECORD, take_record);
+	set(TRACE_SUBMIT_PEER, take_submit_peer);
 	set(TRACE_ORDER_TURN, take_order_turn);
 	set(TRACE_ORDER_BARRIER, take_order_barrier);
 	set(TRACE_ORDER_SUBMIT, take_order_submit);

@@ -79,6 +79,18 @@ class Journal:
         other.records = [one for one in self.records if one is not record]
         return other
 
+    def operations(self):
+        """What the wrappers tell of each call that the driver took: its record is `order`."""
+        numbers, lines = {}, []
+        refused = {id(record.of) for record in self.records if record.event == "order_return" and record.fields.get("failed")}
+        for sequence, record in enumerate(self.records, 1):
+            if record.event != "order_submit" or not record.fields["operation"] or record.fields.get("failed") or id(record) in refused:
+                continue
+            stream = record.fields["stream"]
+            numbers[stream] = numbers.get(stream, 0) + 1
+            lines.append(operation(stream, record.fields["function"], numbers[stream], self.streams[stream], self.context, sequence))
+        return lines
+
     def definitions(self):
         lines = [f"pid={self.pid} tid={self.pid} def_context context={self.context} device=0 id={self.context + 10}"]
         for number, name in FUNCTIONS.items():
@@ -86,6 +98,9 @@ class Journal:
         for number, kind in self.streams.items():
             lines.append(f"def_stream stream={number} kind={kind} context={self.context + 10} handle={0 if kind < BLOCKING else number}")
         return lines
+
+    def head(self):
+        return self.definitions() + self.operations()
 
     def body(self):
         numbers = {id(record): number for number, record in enumerate(self.records, 1)}
@@ -101,11 +116,16 @@ class Journal:
 
     def lines(self):
         """With a dump around all, as the provider writes it: every line is missed."""
-        inner = self.definitions() + self.body()
+        inner = self.head() + self.body()
         return [f"pid={self.pid} tid={self.pid} dump_begin dump=1 reason=3", *inner, f"dump_end dump=1 events={len(inner)}"]
 
     def write(self, path):
         return write(path, self.lines())
+
+
+def operation(stream, function, number, kind, context=1, order=0, **more):
+    fields = {"stream": stream, "operation": 1, "function": function, "number": number, "kind": kind, "context": context, "order": order, **more}
+    return "submit" + "".join(f" {name}={value}" for name, value in fields.items())
 
 
 def write(path, lines):

@@ -50,7 +50,9 @@ def nodes_of(journal):
             kind = fields["kind"]
             on_legacy = source[:2] == (journal.legacy, NATIVE)
             event = Node(source, recorded + 0.3, before=on_legacy, behind=kind == JOIN)
-            wait = Node(target, number + 0.6, before=kind == BACK, behind=kind == BACK)
+            # Behind a host that waits comes what it submits.
+            to_legacy = target[:2] == (journal.legacy, NATIVE)
+            wait = Node(target, number + 0.6, before=kind == BACK, behind=kind == BACK or kind == HOST and to_legacy)
             nodes += [event, wait]
             events.append((event, wait))
     return nodes, events

@@ -64,8 +64,8 @@ class Case(unittest.TestCase):
         gone = posts[len(posts) // 2]
 
         def renumber(line):
-            return re.sub(r"(sequence|of|recorded)=(\d+)", lambda match: f"{match[1]}={int(match[2]) - (int(match[2]) > gone)}", line)
-        definitions = [line for line in lines if " def_" in line]
+            return re.sub(r"\b(sequence|of|recorded|order)=(\d+)", lambda match: f"{match[1]}={int(match[2]) - (int(match[2]) > gone)}", line)
+        definitions = [line for line in lines if " def_" in line] + [renumber(line) for line in lines if re.search(" (submit|record) ", line)]
         end = next(line for line in lines if " order_end " in line)
         kept = definitions + [renumber(line) for line in order[:gone] + order[gone + 1:]] + [renumber(end)]
         with open(self.path("b.trace"), "w", encoding="utf-8") as file:

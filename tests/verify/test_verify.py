@@ -9,7 +9,7 @@ import tempfile
 import unittest
 
 import journal
-from journal import BACK, BLOCKING, EXPLICIT, HOST, JOIN, LEGACY, NATIVE, NON_BLOCKING, PER_THREAD, POST, SUBSTITUTE, Journal, verify
+from journal import BACK, BLOCKING, EXPLICIT, HOST, JOIN, LEGACY, NATIVE, NON_BLOCKING, PER_THREAD, POST, SUBSTITUTE, Journal, operation, verify
 
 sys.path.insert(0, os.path.join(os.environ["SOURCE_ROOT"], "tests", "analysis"))
 
@@ -183,7 +183,7 @@ class Proved(Case):
 
     def test_order_of_lines_does_not_matter(self):
         made = long()
-        definitions, body = made.definitions(), made.body()
+        definitions, body = made.head(), made.body()
         for lines in (definitions + body[::-1], body + definitions, body[7:] + definitions + body[:7]):
             self.assertRegex(self.check([line if line.startswith("pid=") else "pid=100 tid=1 " + line for line in lines])[0], "proved: 1 context, 23 records")
 
@@ -197,7 +197,7 @@ class Proved(Case):
                 for name in ("stream", "from_stream", "to_stream"):
                     if name in record.fields:
                         record.fields[name] += 100 * context
-            lines += made.definitions() + [f"pid={pid} tid=1 {line}" for line in made.body()]
+            lines += made.head() + [f"pid={pid} tid=1 {line}" for line in made.body()]
         self.assertRegex(self.check(lines)[0], "proved: 3 contexts, 69 records")
         lines.pop()
         self.assertEqual(self.findings(lines), ["process 200: incomplete: the end of context 1 is missing"])
@@ -277,13 +277,19 @@ class Missing(Case):
         self.check(made)
 
     def test_a_wait_of_the_host_orders_its_own_stream_only(self):
-        made = start(BLOCKING)
+        made = start(BLOCKING, BLOCKING)
         before = made.submit(1, SUBSTITUTE)
-        made.barrier(HOST, (1, SUBSTITUTE), (1, NATIVE))
-        self.expect(made, before, made.submit(2), "a post barrier from stream 1 (substitute) to stream 2 is missing")
-        made.records.insert(3, made.submit(1))
-        made.records.pop()
+        made.barrier(HOST, (1, SUBSTITUTE), (2, NATIVE))
+        made.submit(2)
+        self.expect(made, before, made.submit(3), "a post barrier from stream 1 (substitute) to stream 3 is missing")
+
+    def test_a_wait_of_the_host_for_the_legacy_stream_orders_all(self):
+        made = start(BLOCKING)
+        made.submit(1, SUBSTITUTE)
+        barrier = made.barrier(HOST, (1, SUBSTITUTE), (1, NATIVE))
+        made.submit(2)
         self.check(made)
+        self.assertEqual(len(self.findings(made.without(barrier))), 1)
 
     def test_an_event_as_old_as_the_operation_is_new_enough(self):
         for make in ALL.values():
@@ -330,7 +336,7 @@ class Missing(Case):
         made.submit(1, SUBSTITUTE)
         made.post(2)
         made.submit(2)
-        lines = made.definitions() + made.body()[:-1]
+        lines = made.head() + made.body()[:-1]
         again = ["def_stream stream=2 kind=3 context=11 handle=77", "order_submit context=1 sequence=5 stream=2 function=3",
                  "order_end context=1 sequence=6"]
         self.assertEqual(len(self.findings(lines + again)), 1)
@@ -416,23 +422,23 @@ class Incomplete(Case):
     def test_any_single_record_taken_out_is_named(self):
         """Also without the count of lines of a dump around them."""
         made = long()
-        definitions, body = made.definitions(), made.body()
+        definitions, body = made.head(), made.body()
         for index in range(len(body) - 1):
             self.assertIn(f"incomplete: record {index + 1} of context 1 is missing", self.findings(definitions + body[:index] + body[index + 1:]))
         self.assertIn("incomplete: the end of context 1 is missing", self.findings(definitions + body[:-1]))
 
     def test_several_in_a_row(self):
         made = long()
-        self.assertEqual(self.findings(made.definitions() + made.body()[:4] + made.body()[7:]),
+        self.assertEqual(self.findings(made.head() + made.body()[:4] + made.body()[7:]),
                          ["incomplete: records 5 to 7 of context 1 are missing"])
-        self.assertEqual(self.findings(made.definitions() + made.body()[2:]), ["incomplete: records 1 to 2 of context 1 are missing"])
-        self.assertEqual(self.findings(made.definitions() + made.body()[:-3] + made.body()[-1:]),
+        self.assertEqual(self.findings(made.head() + made.body()[2:]), ["incomplete: records 1 to 2 of context 1 are missing"])
+        self.assertEqual(self.findings(made.head() + made.body()[:-3] + made.body()[-1:]),
                          ["incomplete: records 22 to 23 of context 1 are missing"])
 
     def test_definitions(self):
         made = start(BLOCKING)
         made.submit(2)
-        lines = made.definitions() + made.body()
+        lines = made.head() + made.body()
         self.assertEqual(self.findings([line for line in lines if "def_stream stream=2" not in line]),
                          ["incomplete: record 2 of context 1 names stream 2, which is not defined"])
         self.assertEqual(self.findings(["pid=1 tid=1 dump_begin"] + [line for line in lines if "def_context" not in line] + ["dump_end"]),
@@ -448,7 +454,7 @@ class Contradiction(Case):
 
     def test_records_and_ends(self):
         made = long()
-        lines = made.definitions() + made.body()
+        lines = made.head() + made.body()
         self.expect(lines + [made.body()[3]], "record 4 of context 1 is there twice")
         self.expect(lines + [lines[-1]], "context 1 ends twice: records 24 and 24")
         self.expect(lines + ["order_end context=1 sequence=25"], "context 1 ends twice: records 24 and 25")
@@ -482,6 +488,103 @@ class Contradiction(Case):
         made = Journal({1: LEGACY})
         made.submit(1, SUBSTITUTE)
         self.expect(made, "record 1 of context 1 is on the substitute before a turn to it")
+
+
+class Operations(Case):
+    """The trace's own record of each call that the driver took, against the rewrite's."""
+
+    def with_more(self, *more, made=None):
+        made = made or post()[0]
+        return made.head() + list(more) + made.body()
+
+    def test_an_operation_without_a_record(self):
+        for stream, kind in ((2, BLOCKING), (1, LEGACY), (3, PER_THREAD), (4, 0)):
+            self.assertEqual(self.findings(self.with_more(operation(stream, COPY, 7, kind, bytes=1))), [
+                f"context 1: operation 7 of stream {stream} in cuMemcpyHtoDAsync_v2 has no order record: nothing proves its place"])
+
+    def test_of_a_context_without_any_record(self):
+        self.assertEqual(self.findings(self.with_more(operation(5, LAUNCH, 1, BLOCKING, context=2))), [
+            "context 2: operation 1 of stream 5 in cuLaunchKernel has no order record: nothing proves its place"])
+
+    def test_the_record_of_an_event(self):
+        line = f"record stream=2 number=2 event=4096 kind={BLOCKING} context=1"
+        self.assertEqual(self.findings(self.with_more(line)), [
+            "context 1: the record of an event on stream 2 behind its operation 2 has no order record: nothing proves its place"])
+        made = post()[0]
+        record = made.add("order_submit", stream=2, place=NATIVE, operation=0, function=5)
+        self.check(self.with_more(f"{line} order={made.number(record)}", made=made))
+
+    def test_what_is_in_no_order(self):
+        lines = self.with_more(operation(5, LAUNCH, 1, NON_BLOCKING), operation(2, COPY, 3, BLOCKING).replace("operation=1", "operation=2"))
+        self.check(lines, 0, "--json", self.path("a.json"))
+        with open(self.path("a.json"), encoding="utf-8") as file:
+            self.assertEqual(json.load(file)["traces"][0]["submissions"], {"ordered": 3, "elsewhere": 1, "without_effect": 1})
+        self.assertEqual(len(self.findings(self.with_more(operation(2, COPY, 3, BLOCKING, bytes=8).replace("operation=1", "operation=2")))), 1)
+
+    def test_one_line_for_many_without_a_record(self):
+        lines = self.check(self.with_more(*(operation(2, LAUNCH, number, BLOCKING) for number in range(1500))), 1, "--limit=1")
+        self.assertEqual(lines[1], "and 1499 more")
+
+    def test_a_record_that_is_not_there(self):
+        self.assertEqual(self.findings(self.with_more(operation(2, LAUNCH, 3, BLOCKING, order=77))), [
+            "context 1: operation 3 of stream 2 in cuLaunchKernel has no order record, though it names 77: nothing proves its place"])
+
+    def test_another_ones_record(self):
+        made, _, before, after = post()
+        for order, stream, function in ((made.number(before), 1, COPY), (made.number(after), 2, LAUNCH)):
+            found = self.findings(self.with_more(operation(2, LAUNCH, 9, BLOCKING, order=order)))
+            self.assertEqual(found, [f"context 1: operation 9 of stream 2 in cuLaunchKernel names record {order}, which is another one's: "
+                                     f"{NAMES[function]} on stream {stream}"])
+
+    def test_a_record_without_an_operation(self):
+        made, _, _, after = post()
+        lines = [line for line in made.head() if f"order={made.number(after)}" not in line] + made.body()
+        self.assertEqual(self.findings(lines), [
+            f"incomplete: record {made.number(after)} of context 1, cuLaunchKernel on stream 2, is of no operation in the trace"])
+
+    def test_refused_calls_are_no_operations(self):
+        made = post()[0]
+        made.submit(2, failed=1)
+        made.returned(made.submit(2, open=1), failed=1)
+        self.check(made)
+
+    def test_where_nothing_is_rewritten_nothing_is_asked(self):
+        lines = [line for line in post()[0].definitions()] + [operation(2, LAUNCH, 1, BLOCKING)]
+        self.check(lines, 0, "--empty")
+
+    def between_contexts(self, **fields):
+        """A copy of stream 1 in context 1, which is one of stream 5 in context 2, too: of each the lines, and the other's record."""
+        made = Journal({1: LEGACY})
+        main = made.submit(1, function=COPY, reason=2)
+        other = Journal({5: LEGACY}, context=2)
+        other.add("order_submit", **{"stream": 5, "place": NATIVE, "operation": 2, "function": COPY, "reason": 2, "peer_of_context": 1,
+                                     "peer_of": made.number(main), **fields})
+        peer = f"submit_peer stream=1 number=1 function={COPY} context=2 of_context=1 order={made.number(main)}"
+        return made.head() + made.body(), other.definitions(), other.body(), peer
+
+    def test_copies_between_contexts(self):
+        one, names, other, peer = self.between_contexts()
+        self.check(one + names + other + [peer])
+        self.check(one + [peer] + names + other)
+        self.assertEqual(self.findings(one + [peer]), [
+            "context 2: operation 1 of stream 1 in cuMemcpyHtoDAsync_v2, a copy between contexts, has no order record, though it names 1 of context 1: "
+            "nothing proves its place"])
+        self.assertEqual(self.findings(one + [peer.replace("order=1", "order=0")]), [
+            "context 2: operation 1 of stream 1 in cuMemcpyHtoDAsync_v2, a copy between contexts, has no order record: nothing proves its place"])
+        self.assertEqual(self.findings(one + names + other), [
+            "incomplete: a record that names record 1 of context 1, cuMemcpyHtoDAsync_v2 on stream 5, is of no operation in the trace"])
+        one, names, other, peer = self.between_contexts(function=LAUNCH)
+        self.assertEqual(self.findings(one + names + other + [peer]), [
+            "context 2: operation 1 of stream 1 in cuMemcpyHtoDAsync_v2, a copy between contexts, names record 1 of context 1, which is another one's: "
+            "cuLaunchKernel on stream 5"])
+
+    def test_many(self):
+        """Pairs that are complete are forgotten, and a name that comes again is found all the same."""
+        made = start(BLOCKING)
+        for _ in range(5000):
+            made.submit(2)
+        self.check(made)
+        self.assertEqual(len(self.findings(made.head() + made.body() + [operation(2, LAUNCH, 6000, BLOCKING, order=2)])), 1)
 
 
 class Command(Case):
@@ -534,10 +637,10 @@ class Command(Case):
             "after": {"record": made.number(after), "stream": 2, "substitute": False, "function": LAUNCH}})
         self.assertEqual(trace, {
             "trace": self.path("a.trace"), "proved": False, "error": None, "contexts": 1, "records": 4, "operations": 3,
-            "legacy_operations": 1, "refused_calls": 0, "orderings": 2, "turns": 1, "barriers": {"explicit": 0, "join": 0, "post": 0, "back": 0, "host": 0},
+            "submissions": {"ordered": 3, "elsewhere": 0, "without_effect": 0}, "legacy_operations": 1, "refused_calls": 0, "orderings": 2, "turns": 1, "barriers": {"explicit": 0, "join": 0, "post": 0, "back": 0, "host": 0},
             "elisions": {"clean": 1, "ordered": 0},
             "native_reasons": {"unmixed": 0, "slow": 0, "capture": 0, "doubt": 0, "queue": 0, "preferred": 0, "denied": 0},
-            "found": {"edge": 1, "in flight": 0, "incomplete": 0, "contradiction": 0}})
+            "found": {"edge": 1, "in flight": 0, "incomplete": 0, "contradiction": 0, "operation": 0}})
 
     def test_foreign_names_do_not_reach_the_terminal(self):
         made, barrier, _, _ = post()
@@ -551,6 +654,19 @@ class Command(Case):
         self.assertIn("verify_take", found)
         for prefix in ("legacy_", "rewrite_", "state_", "deny_list_", "emit_", "stage_", "pool_"):
             self.assertEqual([name for name in found if name.startswith(prefix)], [], prefix)
+
+
+class Source(unittest.TestCase):
+    def test_barriers_and_their_records_are_made_in_one_place(self):
+        """Else a record could be made of a call that was not."""
+        folder = os.path.join(os.environ["SOURCE_ROOT"], "shim", "legacy")
+        for words, files in (("cuStreamWaitEvent(", ["barrier.c"]), ("cuEventRecord(", ["barrier.c", "observe.c"]), ("noted++", ["barrier.c"]),
+                             ("pass->barrier[", ["barrier.c", "tell.c"])):
+            found = []
+            for name in sorted(os.listdir(folder)):
+                with open(os.path.join(folder, name), encoding="utf-8") as file:
+                    found += [name] * file.read().count(words)
+            self.assertEqual(found, files, words)
 
 
 @unittest.skipUnless(os.environ["HAVE_BABELTRACE"], "this build reads no CTF")

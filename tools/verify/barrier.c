@@ -86,6 +86,9 @@ void order_take_barrier(struct order *order, const struct order_record *record)
 	} else if (from_end == END_SUBSTITUTE) {
 		note_stale(&to->from_substitute, record);
 		advance(&to->substitute, covered);
+		/* Whoever is ordered with N comes behind it from now on, as the host did. */
+		if (barrier->kind == TRACE_ORDER_HOST && to_end == END_LEGACY)
+			advance(&to->handed, covered);
 	}
 	/* An event of N that is recorded now, or a wait there, is an operation of N. */
 	if (barrier->kind == TRACE_ORDER_JOIN && !barrier->recorded)

@@ -15,6 +15,8 @@
 #include "tracing/event_table.h"
 #include "verify/findings.h"
 #include "verify/held.h"
+#include "verify/names.h"
+#include "verify/operations.h"
 #include "verify/order.h"
 
 struct stream {
@@ -29,11 +31,14 @@ struct context {
 	uint64_t next;       /* number of the record that order takes next */
 	uint64_t end;        /* as order_end says; 0: it has not come */
 	struct held held;
+	struct operations operations;
 };
 
 struct process {
 	char *name;
-	struct table contexts, streams, functions, strings; /* uint32_t: its name; char * */
+	struct table contexts, streams;
+	struct names names;
+	bool is_rewritten; /* there is a record of legacy order */
 	struct trace_dump_begin dump;
 	uint64_t dump_seen; /* events since then */
 	bool is_dumping;
@@ -57,13 +62,11 @@ static void free_process(struct process *process)
 
 		order_free(context->order);
 		free(context->held.records);
+		operations_done(&context->operations);
 	}
-	for (size_t i = 0; i < process->strings.count; i++)
-		free(*(char **)table_at(&process->strings, i));
+	names_done(&process->names);
 	table_done(&process->contexts);
 	table_done(&process->streams);
-	table_done(&process->functions);
-	table_done(&process->strings);
 	free(process->name);
 	free(process);
 }
@@ -89,8 +92,7 @@ static struct process *process_of(struct verify *verify, uint32_t number)
 
 		process->contexts.data_size = sizeof(struct context);
 		process->streams.data_size = sizeof(struct stream);
-		process->functions.data_size = sizeof(uint32_t);
-		process->strings.data_size = sizeof(char *);
+		names_start(&process->names);
 		verify->processes =
 			memory_grow(verify->processes, verify->process_count,
 				    &verify->process_capacity, sizeof(verify->processes[0]));
@@ -127,6 +129,7 @@ static struct context *context_of(struct process *process, uint32_t number)
 	if (is_new) {
 		context->number = number;
 		context->next = 1;
+		operations_start(&context->operations);
 	}
 	return context;
 }
@@ -234,24 +237,6 @@ static void take_stream(struct process *process, const struct trace_def_stream *
 	stream->version++;
 }
 
-/* Names of functions are in one piece. */
-static void take_string(struct process *process, const struct trace_def_string *string)
-{
-	char **text = table_add(&process->strings, string->id, 0, &(bool){false});
-
-	if (string->offset || (*text && !strcmp(*text, string->text)))
-		return;
-	free(*text);
-	*text = memory_copy(string->text);
-}
-
-static void take_function(struct process *process, const struct trace_def_function *function)
-{
-	uint32_t *name = table_add(&process->functions, function->number, 0, &(bool){false});
-
-	*name = function->name;
-}
-
 static void end_dump(struct verify *verify, uint32_t number, const struct trace_dump_end *end)
 {
 	struct process *process = verify->processes[number];
@@ -303,9 +288,14 @@ static bool take_order(struct verify *verify, uint32_t process, enum trace_event
 	record.sequence = payload->order_end.sequence;
 	context = context_of(verify->processes[process], number);
 	if (!context->order) {
+		verify->processes[process]->is_rewritten = true;
 		context->order = order_new(&verify->result, process, number);
 		verify->result.contexts++;
 	}
+	if (event == TRACE_ORDER_SUBMIT)
+		operations_take_order(&context->operations, &record.submit);
+	else if (event == TRACE_ORDER_RETURN)
+		operations_take_return(&context->operations, &record.returned);
 	if (event == TRACE_ORDER_END)
 		take_end(verify, process, context, record.sequence);
 	else
@@ -331,10 +321,22 @@ void verify_take(struct verify *verify, uint32_t number, enum trace_event event,
 		context_of(process, payload->def_context.context)->is_defined = true;
 		break;
 	case TRACE_DEF_STRING:
-		take_string(process, &payload->def_string);
+		names_take_string(&process->names, &payload->def_string);
 		break;
 	case TRACE_DEF_FUNCTION:
-		take_function(process, &payload->def_function);
+		names_take_function(&process->names, &payload->def_function);
+		break;
+	case TRACE_SUBMIT:
+		operations_take_submit(&context_of(process, payload->submit.context)->operations,
+				       &payload->submit);
+		break;
+	case TRACE_SUBMIT_PEER:
+		operations_take_peer(&context_of(process, payload->submit_peer.context)->operations,
+				     &payload->submit_peer);
+		break;
+	case TRACE_RECORD:
+		operations_take_event(&context_of(process, payload->record.context)->operations,
+				      &payload->record);
 		break;
 	case TRACE_DUMP_BEGIN:
 		process->dump = payload->dump_begin;
@@ -388,12 +390,13 @@ static void say_held(struct verify *verify, uint32_t process, struct context *co
 		     record->sequence, context->number, unknown);
 }
 
-static void finish_context(struct verify *verify, uint32_t process, struct context *context)
+/* True: no record is missing. */
+static bool finish_context(struct verify *verify, uint32_t process, struct context *context)
 {
 	struct verify_result *result = &verify->result;
 
 	if (!context->order)
-		return;
+		return true;
 	if (!context->is_defined)
 		findings_say(result, VERIFY_INCOMPLETE, process, context->number,
 			     "incomplete: context %" PRIu32 " is not defined", context->number);
@@ -411,21 +414,7 @@ static void finish_context(struct verify *verify, uint32_t process, struct conte
 		findings_say(result, VERIFY_CONTRADICTION, process, context->number,
 			     "record %" PRIu64 " of context %" PRIu32 " is behind its end",
 			     context->next - 1, context->number);
-}
-
-static const char *function_name(const struct process *process, uint32_t function)
-{
-	const uint32_t *name = table_find(&process->functions, function, 0);
-	char *const *text = name ? table_find(&process->strings, *name, 0) : NULL;
-
-	return text && *text && **text ? *text : NULL;
-}
-
-static char *function_words(const struct process *process, uint32_t function)
-{
-	const char *name = function_name(process, function);
-
-	return name ? memory_copy(name) : memory_format("function %" PRIu32, function);
+	return context->end && !context->held.count && context->next >= context->end;
 }
 
 static void word_edges(struct verify *verify)
@@ -438,8 +427,8 @@ static void word_edges(struct verify *verify)
 		if (finding->text)
 			continue;
 		process = verify->processes[finding->process];
-		before = function_words(process, finding->before.function);
-		after = function_words(process, finding->after.function);
+		before = names_words(&process->names, finding->before.function);
+		after = names_words(&process->names, finding->after.function);
 		finding->text = findings_words(finding, before, after);
 	}
 }
@@ -453,8 +442,16 @@ void verify_finish(struct verify *verify)
 			findings_say(&verify->result, VERIFY_INCOMPLETE, (uint32_t)i, 0,
 				     "incomplete: the end of dump %" PRIu32 " is missing",
 				     process->dump.dump);
-		for (size_t k = 0; k < process->contexts.count; k++)
-			finish_context(verify, (uint32_t)i, table_at(&process->contexts, k));
+		for (size_t k = 0; k < process->contexts.count; k++) {
+			struct context *context = table_at(&process->contexts, k);
+			bool is_whole = finish_context(verify, (uint32_t)i, context);
+
+			/* Of a process that does not rewrite nothing is asked. */
+			if (process->is_rewritten)
+				operations_finish(&context->operations, &verify->result,
+						  (uint32_t)i, context->number, &process->names,
+						  is_whole);
+		}
 	}
 	word_edges(verify);
 }

@@ -8,7 +8,8 @@
  * before all of them after it. What may be used, and no more: operations of one lane (a stream, or the
  * substitute of the legacy stream) run in their order; a barrier that was recorded; the driver's own
  * rule between operations that are where the program put them. Nothing here is shared with the preload
- * library but the schema of events and the kinds of streams in them.
+ * library but the schema of events and the kinds of streams in them. Which operations there are is not left to the
+ * rewrite's own records: the trace has each call that the driver took (operations.h).
  *
  * A trace is hostile. One thread.
  */
@@ -29,6 +30,7 @@ enum verify_finding_kind {
 	VERIFY_FLIGHT,        /* nor can it: the earlier call had not returned */
 	VERIFY_INCOMPLETE,    /* records are missing */
 	VERIFY_CONTRADICTION, /* records say what cannot be */
+	VERIFY_OPERATION,     /* an operation has no record of legacy order */
 	VERIFY_FINDING_KINDS,
 };
 
@@ -49,7 +51,16 @@ struct verify_finding {
 	char *text; /* one line, in words that may be foreign; verify_finish() fills those of edges */
 };
 
+/* What the wrappers of driver calls tell, apart from the rewrite. */
+struct verify_submissions {
+	uint64_t
+		ordered; /* operations and records of events of legacy, blocking and per-thread streams */
+	uint64_t elsewhere;      /* of other streams */
+	uint64_t without_effect; /* of no bytes, and no record */
+};
+
 struct verify_result {
+	struct verify_submissions submissions;
 	uint64_t contexts, records, operations, legacy, refused, orderings, turns;
 	uint64_t barriers[TRACE_ORDER_HOST + 1]; /* by kind */
 	uint64_t elisions[TRACE_ORDER_ORDERED + 1];

@@ -32,6 +32,7 @@ static const char *const kind_names[VERIFY_FINDING_KINDS] = {
 	[VERIFY_FLIGHT] = "in flight",
 	[VERIFY_INCOMPLETE] = "incomplete",
 	[VERIFY_CONTRADICTION] = "contradiction",
+	[VERIFY_OPERATION] = "operation",
 };
 
 static const char *plural(uint64_t count)
@@ -187,6 +188,11 @@ json_t *write_json(const char *path, const struct verify *verify, bool is_proved
 	set(object, "contexts", integer(result->contexts));
 	set(object, "records", integer(result->records));
 	set(object, "operations", integer(result->operations));
+	set(object, "submissions",
+	    memory_check(json_pack("{s:I, s:I, s:I}", "ordered",
+				   (json_int_t)result->submissions.ordered, "elsewhere",
+				   (json_int_t)result->submissions.elsewhere, "without_effect",
+				   (json_int_t)result->submissions.without_effect)));
 	set(object, "legacy_operations", integer(result->legacy));
 	set(object, "refused_calls", integer(result->refused));
 	set(object, "orderings", integer(result->orderings));

@@ -1,0 +1,161 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""With a rule of the default stream's rewrite off, `slipstream verify` says of each run that went wrong that its order is not proved, and names what is missing.
+
+    prove_mutants.py --build FOLDER --property FILE --simcuda DIR --journal PROVIDER --verify TOOL [--sample] [--programs N] [NAME...]
+
+The rules are those of tests/property/mutate, and OWN. Of each the programs of its corpus and N seeds (1,000) are run; those that give something else than raw are
+run alone, each with its journal, until ENOUGH runs differed. Each of these must be not proved, unless the rule is in UNSEEN, which says why a trace of the rewrite
+cannot tell. Without a rule off all programs are the same and proved, before anything is said. --sample: a few rules, a few programs. Exit status 1: a run that
+went wrong was proved, or a rule in SURE did nothing wrong.
+"""
+import argparse
+import importlib.machinery
+import importlib.util
+import os
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+PROPERTY = os.path.join(HERE, "..", "property")
+sys.path[:0] = [PROPERTY, os.path.join(HERE, "..", "programs")]
+import mutants  # noqa: E402
+import programs  # noqa: E402
+
+ENOUGH = 6
+TRIES = 3
+TURN, TELL = "legacy/turn.c", "legacy/tell.c"
+ENTER = "if (!call->stream || !call->context || call->stream_kind == STREAM_NON_BLOCKING ||"
+
+OWN = (
+    # Operations that the rewrite does not see at all.
+    ("unseen-copies", TURN, ENTER, ENTER + "\n\t    (!is_legacy && (call->operation == OPERATION_COPY || call->operation == OPERATION_MEMSET)) ||"),
+    ("unseen-kernels", TURN, ENTER, ENTER + "\n\t    (!is_legacy && call->operation == OPERATION_KERNEL) ||"),
+    ("unseen-events", TURN, ENTER, ENTER + "\n\t    (!is_legacy && call->operation == OPERATION_UNKNOWN) ||"),
+    ("unseen-legacy", TURN, ENTER, ENTER + "\n\t    (is_legacy && call->operation == OPERATION_MEMSET) ||"),
+)
+SAMPLE = ("join", "post", "records-native", "back", "unseen-copies", "epoch")
+# These go wrong for certain.
+SURE = SAMPLE + ("unseen-kernels", "unseen-legacy", "recorded-once", "clean")
+
+# What goes wrong without any order between operations being broken, or where no trace has it.
+ANSWER = "the driver would have refused the call, or have answered it otherwise; what was submitted is in order"
+LEGACY = "the barrier is on the legacy stream itself, behind which the driver puts all; a capture that it breaks is another answer, no other order"
+HOST = "the host asked too little; what it waits for is no operation, and what was submitted is in order"
+UNSEEN = {
+    "post-by-name": LEGACY,
+    "capture": ANSWER,
+    "captured": ANSWER,
+    "refused": ANSWER,
+    "wait": HOST,
+    "wait-joins": HOST,
+    "wait-both": HOST,
+    "query-both": HOST,
+}
+
+
+def rules():
+    loader = importlib.machinery.SourceFileLoader("mutate", os.path.join(PROPERTY, "mutate"))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("mutate", loader))
+    loader.exec_module(module)
+    return module.RULES + OWN
+
+
+def run(options, arguments, after=0):
+    """What each program printed when fixed, or None where the process did not end well; what verify says of the order, "" if it is proved."""
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run([options.property, "--limit", str(programs.SHORT_LIMIT_S), *arguments], env=programs.environment(options, True, folder, after),
+                              capture_output=True, text=True, check=False)
+        if done.returncode:
+            return None, programs.HANGS if done.returncode == 3 else f"{programs.ENDS} {done.returncode}"
+        return done.stdout, programs.prove(options, folder) or ""
+
+
+def raw(options, arguments):
+    return subprocess.run([options.property, "--limit", str(programs.LIMIT_S), *arguments], env=programs.environment(options, False, None),
+                          capture_output=True, text=True, check=True).stdout
+
+
+def candidates(options, name):
+    """Arguments that run one program: those of the corpus, then seeds whose chunk differs."""
+    path = os.path.join(PROPERTY, "corpus", name + ".txt")
+    if os.path.exists(path):
+        yield ["--programs", path]
+    for first in range(0, options.programs, options.chunk):
+        chunk = ["--seeds", f"{first}:{first + options.chunk}"]
+        told = raw(options, chunk).splitlines()
+        fixed, _ = run(options, chunk)
+        fixed = fixed.splitlines() if fixed is not None else []
+        for line in told:
+            if line not in fixed:
+                seed = int(line.split()[0])
+                yield ["--seeds", f"{seed}:{seed + 1}"]
+
+
+def judge(options, name):
+    """How many runs differed, how many of these were not proved, how many hung; what verify said first, and a run that was proved."""
+    differ = unproved = hung = 0
+    said = proved = ""
+    for arguments in candidates(options, name):
+        want = raw(options, arguments)
+        for _ in range(TRIES):
+            got, finding = run(options, arguments)
+            if got is None:
+                hung += 1
+            elif got != want:
+                differ += 1
+                unproved += bool(finding)
+                said = said or finding.split("\n", 1)[0]
+                proved = proved or ("" if finding else " ".join(arguments))
+            if got is None or got != want:
+                break
+        if differ >= ENOUGH or hung >= ENOUGH:
+            break
+    return differ, unproved, hung, said, proved
+
+
+def try_rule(options, name, file, old, new):
+    """False: it must not be so."""
+    try:
+        text = mutants.mutant(file, old, new)
+    except mutants.NotOnce as error:
+        print(f"{name}: not changed: {error}", flush=True)
+        return False
+    with tempfile.TemporaryDirectory() as folder:
+        options.shim = mutants.build(folder, options.build, file, "#include <unistd.h>\n" + text)
+        differ, unproved, hung, said, proved = judge(options, name)
+    told = f"{name}: {differ} runs differ, {unproved} of these not proved, {hung} hang"
+    if not differ:
+        print(f"{told}{': nothing to prove' if hung else ''}", flush=True)
+        return name not in SURE
+    if unproved == differ:
+        print(f"{told}: {said}", flush=True)
+        return True
+    print(f"{told}: {UNSEEN.get(name) or 'PROVED: ' + proved}", flush=True)
+    return name in UNSEEN
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    for name in ("build", "property", "simcuda", "journal", "verify"):
+        parser.add_argument("--" + name, required=True, type=os.path.abspath)
+    parser.add_argument("--sample", action="store_true")
+    parser.add_argument("--programs", type=int)
+    parser.add_argument("names", nargs="*")
+    options = parser.parse_intermixed_args()
+    options.programs = options.programs or (50 if options.sample else 1000)
+    options.chunk, options.fix = 50, "pinned,frees,staging,streams"
+    options.shim = os.path.join(options.build, mutants.LIBRARY)
+    names = options.names or (SAMPLE if options.sample else ())
+    seeds = ["--seeds", f"0:{options.programs}"]
+    got, finding = run(options, seeds)
+    if got != raw(options, seeds) or finding:
+        sys.exit(f"without any rule off: {'' if got else 'no end '}{finding or 'programs differ'}")
+    broken = [rule[0] for rule in rules() if (not names or rule[0] in names) and not try_rule(options, *rule)]
+    if broken:
+        sys.exit(f"not as it must be: {', '.join(broken)}")
+
+
+if __name__ == "__main__":
+    main()
