@@ -26,7 +26,8 @@ class Rules(lint.Lint):
                 self.assertEqual(report["verdict"], "findings")
 
     def test_fixed_programs_are_clean(self):
-        for name in RULES:
+        # The simulated driver's pool grows at no cost: the failing program of L17 shows on a device only.
+        for name in (*RULES, "L17"):
             with self.subTest(name):
                 report = self.run_json(lint.program(name, "fixed"), status=0)
                 self.assertEqual(lint.failing(report), [])
@@ -63,7 +64,7 @@ class Rules(lint.Lint):
         self.assertEqual([[region["name"] for region in result["regions"]] for result in note], [["step"]])
         self.assertEqual(note[0]["place"]["line"], lint.finding_line(os.path.join(lint.SOURCES, "budget.c")))
         report = self.run_json(lint.program("budget", "fixed"), "--config", config, status=0)
-        self.assertEqual((report["results"], report["left_out"]["allowed_scopes"]), ([], 1))
+        self.assertEqual((lint.failing(report), report["left_out"]["allowed_scopes"]), ([], 1))
 
     def test_unchecked_rules_are_told(self):
         done = self.lint("--rules")
