@@ -95,12 +95,11 @@ def _generic(rule):
                     [([rule.slug], {"hot": OWN_COST_HOT} if rule.own_cost else {})])
 
 
-def load(directory):
-    """The rows of lint.yaml, then those made for the rest. CatalogueError names file, line, row and key."""
-    catalogue = catalogue_module.load(directory)
+def read(path, catalogue):
+    """The rows of the file, then those made for the rest. CatalogueError names file, line, row and key."""
     slugs = {rule.slug: rule for rule in catalogue.rules}
     rules, names, whole, taken = [], {name for row in FIXED for name in row[:2]}, set(), set()
-    for place, values in catalogue_module._rows(os.path.join(directory, "lint.yaml")):
+    for place, values in catalogue_module._rows(path):
         rule = _row(place, values, slugs)
         for name in (rule.id, rule.slug):
             if name in names:
@@ -117,7 +116,13 @@ def load(directory):
             if f"{GENERIC}/{rule.slug}" in names or rule.slug in names and rule.slug not in taken:
                 raise rule.place.error(rule.slug, None, "a row of lint.yaml has its name, but does not take it")
             rules.append(_generic(rule))
-    return rules + [LintRule(*row, []) for row in FIXED], catalogue
+    return rules + [LintRule(*row, []) for row in FIXED]
+
+
+def load(directory):
+    """The rules of a folder with lint.yaml, rules.yaml and functions.yaml, and its catalogue."""
+    catalogue = catalogue_module.load(directory)
+    return read(os.path.join(directory, "lint.yaml"), catalogue), catalogue
 
 
 def c_source(rules):
