@@ -343,8 +343,8 @@ static void peer_copy_on_stream(void)
 	say_words();
 }
 
-/* The driver refuses to end a primary context this way; what stands on the substitute stays in its place. */
-static void refused_end(void)
+/* The driver refuses to end the context; what stands on the substitute stays in its place. */
+static void refused_end_of(CUcontext refused)
 {
 	CUstream a = new_stream('a', CU_STREAM_DEFAULT), b = new_stream('b', CU_STREAM_DEFAULT);
 
@@ -354,12 +354,42 @@ static void refused_end(void)
 	step(a, 1);
 	step(NULL, 0);
 	begin();
-	SAY(cuCtxDestroy(context));
+	SAY(cuCtxDestroy(refused));
 	step(NULL, 0);
 	step(b, 2);
 	step(a, 1);
 	end();
 	SAY(cuStreamQuery(b));
+	open_gate(1);
+	say_words();
+}
+
+/* Not a primary one this way, and nothing else happens. */
+static void refused_end(void)
+{
+	refused_end_of(context);
+}
+
+/* run.py has the call fail. */
+static void failed_end(void)
+{
+	refused_end_of(make_context(0, 'c').context);
+}
+
+static void refused_end_holds_nobody(void)
+{
+	CUstream a = new_stream('a', CU_STREAM_DEFAULT), b = new_stream('b', CU_STREAM_DEFAULT);
+
+	mix(a);
+	step(b, 2);
+	step(NULL, 0);
+	OK(cuCtxSynchronize());
+	close_gate(a, 1);
+	begin();
+	SAY(cuCtxDestroy(context));
+	step(b, 2);
+	OK(cuStreamSynchronize(b));
+	end();
 	open_gate(1);
 	say_words();
 }
@@ -386,6 +416,26 @@ static void released_then_doubted(void)
 	a = new_stream('a', CU_STREAM_DEFAULT);
 	mix(a);
 	step(a, 1);
+	say_words();
+}
+
+/* The rewrite is given up, and all later calls are seen. run.py has its barrier and its wait fail. */
+static void given_up(void)
+{
+	const CUuuid id = {"simcuda\0test\0\0\0\1"};
+	CUstream a = new_stream('a', CU_STREAM_DEFAULT);
+	const void *table;
+
+	mix(a);
+	close_gate(NULL, 1);
+	step(NULL, 0);
+	begin();
+	OK(cuGetExportTable(&table, &id));
+	step(a, 1);
+	step(NULL, 0);
+	step(a, 1);
+	end();
+	open_gate(1);
 	say_words();
 }
 
@@ -425,7 +475,10 @@ const struct named_case life_cases[] = {
 	{"recycled-blocks-are-free", recycled},
 	{"peer-copy-on-a-stream-holds-nobody-elsewhere", peer_copy_on_stream},
 	{"refused-end-of-a-context-leaves-order", refused_end},
+	{"refused-end-of-a-context-holds-nobody", refused_end_holds_nobody},
+	{"failed-end-of-a-context-leaves-order", failed_end},
 	{"released-context-is-left-alone", released_then_doubted},
+	{"given-up-in-order", given_up},
 	{"refused-fence-keeps-errno", fence_refused},
 	{NULL, NULL},
 };

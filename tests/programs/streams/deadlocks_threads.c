@@ -237,6 +237,46 @@ static void threads_make_contexts(void)
 		pthread_join(thread[i], NULL);
 }
 
+static void *end_context(void *context)
+{
+	OK(cuCtxSetCurrent(deadlocks_context));
+	OK(cuCtxDestroy(context));
+	return NULL;
+}
+
+/*
+ * Two threads end a context each, and one of them is held in it: by work of the legacy stream, for which the host has to wait where a capture lets nobody place a
+ * barrier. Each context ends once, as only its trace tells.
+ */
+static void contexts_end(void)
+{
+	CUcontext one, two;
+	CUdeviceptr block;
+	CUstream stream;
+	pthread_t first, second;
+	void *flag = (void *)&gates[1];
+
+	OK(cuCtxCreate(&two, NULL, 0, 0));
+	OK(cuCtxCreate(&one, NULL, 0, 0));
+	stream = make_stream(CU_STREAM_DEFAULT);
+	OK(cuMemAlloc(&block, 64));
+	OK(cuMemsetD8Async(block, 1, 8, stream));
+	OK(cuMemsetD8Async(block, 2, 8, NULL));
+	OK(cuCtxSynchronize());
+	gates[1] = 0;
+	OK(cuStreamWaitValue32(NULL, (CUdeviceptr)(uintptr_t)flag, 1, 0));
+	OK(cuMemsetD8Async(block, 3, 8, NULL));
+	OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+	OK(cuCtxSetCurrent(deadlocks_context));
+	start(&first, end_context, one);
+	usleep(100000);
+	start(&second, end_context, two);
+	usleep(100000);
+	gates[1] = 1;
+	pthread_join(first, NULL);
+	pthread_join(second, NULL);
+}
+
 static void *work_and_exit(void *data)
 {
 	unsigned int index = (unsigned int)(uintptr_t)data;
@@ -354,6 +394,7 @@ const struct named_case thread_programs[] = {
 	{"threads-share-new-streams", threads_share_new_streams},
 	{"threads-on-both-sides", threads_on_both_sides},
 	{"threads-make-contexts", threads_make_contexts},
+	{"contexts-end-beside-each-other", contexts_end},
 	{"threads-exit", threads_exit},
 	{"process-exits", process_exits},
 	{"signal-handlers-launch", signals},

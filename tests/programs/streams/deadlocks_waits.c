@@ -223,6 +223,106 @@ static void capture_during_wait(void)
 	printf("graph %d\n", graph != NULL);
 }
 
+static CUstream filled;
+
+static void *work_on_filled(void *data)
+{
+	OK(cuCtxSetCurrent(deadlocks_context));
+	work(filled, 2, 1);
+	return NULL;
+}
+
+static int waited;
+
+static void *wait_for_legacy(void *data)
+{
+	OK(cuCtxSetCurrent(deadlocks_context));
+	OK(cuStreamSynchronize(NULL));
+	__atomic_store_n(&waited, 1, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+/* While a call waits for room in its queue its stream is not behind the legacy one yet, and who waits for the latter waits for its work, too. */
+static void wait_beside_full(void)
+{
+	pthread_t worker, waiter;
+
+	filled = mixed();
+	shut(filled, 1);
+	for (uint32_t i = 0; i < 1023; i++)
+		work(filled, 1, i);
+	shut(NULL, 2);
+	start(&worker, work_on_filled, NULL);
+	usleep(100000);
+	start(&waiter, wait_for_legacy, NULL);
+	usleep(100000);
+	gates[1] = 1;
+	pthread_join(worker, NULL);
+	usleep(100000);
+	EXPECT(!__atomic_load_n(&waited, __ATOMIC_ACQUIRE));
+	gates[2] = 1;
+	pthread_join(waiter, NULL);
+	EXPECT(waited);
+}
+
+/* What a capture makes the driver refuse waits for nobody. */
+static void refused_beside_capture(void)
+{
+	CUstream a = mixed();
+	CUgraph graph = NULL;
+
+	shut(NULL, 1);
+	OK(cuStreamBeginCapture(a, CU_STREAM_CAPTURE_MODE_RELAXED));
+	SAY(cuMemsetD8Async(words + 4096, 1, 8, NULL));
+	SAY(cuStreamEndCapture(a, &graph));
+	gates[1] = 1;
+	OK(cuCtxSynchronize());
+}
+
+/* The host opens what the legacy stream waits for behind a call that had no barrier from the driver: nobody waits for it but streams. */
+static void refused_post(void)
+{
+	CUstream a = mixed(), b = make_stream(CU_STREAM_DEFAULT);
+
+	work(b, 1, 1);
+	work(a, 2, 1);
+	shut(NULL, 3);
+	work(NULL, 1, 2);
+	work(b, 1, 3);
+	work(a, 2, 2);
+	gates[3] = 1;
+	EXPECT(get(1) == folded(folded(folded(0, 1), 2), 3));
+}
+
+static CUstream ordered;
+
+static void *work_and_open(void *data)
+{
+	OK(cuCtxSetCurrent(deadlocks_context));
+	usleep(200000);
+	work(ordered, 2, 2);
+	gates[3] = 1;
+	return NULL;
+}
+
+/* Here the host has to wait, and another thread goes on submitting before it opens the gate. */
+static void refused_barriers(void)
+{
+	CUstream b = make_stream(CU_STREAM_DEFAULT);
+	pthread_t thread;
+
+	ordered = mixed();
+	work(b, 1, 1);
+	shut(NULL, 3);
+	work(NULL, 1, 2);
+	work(ordered, 2, 1);
+	start(&thread, work_and_open, NULL);
+	work(b, 1, 3);
+	pthread_join(thread, NULL);
+	EXPECT(get(1) == folded(folded(folded(0, 1), 2), 3));
+	EXPECT(get(2) == folded(folded(0, 1), 2));
+}
+
 const struct named_case wait_programs[] = {
 	{"persistent-kernel", persistent},
 	{"persistent-kernel-on-blocking", persistent_on_blocking},
@@ -236,5 +336,9 @@ const struct named_case wait_programs[] = {
 	{"snapshot-behind-legacy", snapshot_behind_legacy},
 	{"snapshot-behind-blocking", snapshot_behind_blocking},
 	{"capture-begins-during-a-wait", capture_during_wait},
+	{"wait-beside-full-queue", wait_beside_full},
+	{"refused-beside-capture", refused_beside_capture},
+	{"refused-post", refused_post},
+	{"refused-barriers", refused_barriers},
 	{NULL, NULL},
 };

@@ -105,8 +105,10 @@ CASES = {
     "query-of-a-blocking-stream-behind-its-event-is-true": None,
     "recycled-blocks-are-free": None,
     "peer-copy-on-a-stream-holds-nobody-elsewhere": None,
-    "refused-end-of-a-context-leaves-order": "record L, wait N, launch N, launch b, launch a",
+    "refused-end-of-a-context-leaves-order": "launch L, record L, wait b, launch b, wait a, launch a",
+    "refused-end-of-a-context-holds-nobody": "wait b, launch b, synchronize b",
     "released-context-is-left-alone": "synchronize N",
+    "given-up-in-order": "record L, wait N, launch a, launch N, launch a",
     "refused-fence-keeps-errno": "launch a, launch N, launch a, launch N",
     "legacy-work-alone-and-to-and-fro": None,
     "place-of-an-ended-context-is-new": "launch a, copy-attributes L, record N, wait L, launch L, record L, wait a, launch a",
@@ -128,7 +130,7 @@ CASES = {
 }
 # What nobody can prove: how a stream that was not seen made is ordered, that a wait of the host is one for all streams, that a context told of its end and went on.
 NOT_PROVED = ("refused-calls-leave-order", "unseen-blocking-stream-stays-in-order", "unseen-loose-stream-waits-for-nothing",
-              "place-of-a-native-context-is-new", "doubt-beside-a-capture-leaves-it", "refused-end-of-a-context-leaves-order")
+              "place-of-a-native-context-is-new", "doubt-beside-a-capture-leaves-it")
 # What is known to differ, and is in no test: `--only known` tells whether it still does.
 KNOWN = ("refused-operation-on-legacy-holds-nobody", "refused-operation-on-blocking-waits-for-nobody", "unknown-table-holds-nobody",
          "unseen-stream-holds-nobody")
@@ -142,7 +144,11 @@ DEADLOCKS = (
     "mutex-held-while-submitting mutex-held-while-synchronizing persistent-kernel persistent-kernel-on-blocking legacy-polled stuck-on-legacy "
     "stuck-on-legacy-many-streams stuck-on-stream stuck-on-event stuck-on-context stuck-in-copy snapshot-behind-legacy snapshot-behind-blocking "
     "capture-begins-during-a-wait "
-    "threads-mix-everything threads-on-both-sides threads-share-new-streams threads-make-contexts threads-exit process-exits signal-handlers-launch").split()
+    "threads-mix-everything threads-on-both-sides threads-share-new-streams threads-make-contexts threads-exit contexts-end-beside-each-other "
+    "process-exits signal-handlers-launch wait-beside-full-queue refused-beside-capture refused-post refused-barriers").split()
+# Programs of these in which barriers are refused: function, number of the call. 5+: the last post and the turn back in its place.
+REFUSED = {"refused-post": [(function, str(n)) for function in ("cuEventRecord", "cuStreamWaitEvent") for n in range(1, 9)],
+           "refused-barriers": [(function, str(n)) for function in ("cuEventRecord", "cuStreamWaitEvent") for n in range(1, 9)] + [("cuStreamWaitEvent", "5+")]}
 
 
 class Broken(Exception):
@@ -279,6 +285,28 @@ def faults(options):
         for number in [str(n) for n in range(1, 14)] + ["20", "1+", "2+", "7+", "16+"]:
             status = "2" if len(number) % 2 else "999"
             yield f"{function} {number} {status}", lambda f=function, n=number, s=status: one_fault(options, f, n, s)
+    for name, calls in REFUSED.items():
+        for function, number in calls:
+            yield f"{name} {function} {number}", lambda name=name, f=function, n=number: one_refused(options, name, f, n)
+    for number in range(1, 8):
+        yield f"neither barrier nor wait {number}", lambda n=number: one_unplaced(options, n)
+
+
+def one_unplaced(options, number):
+    """Neither a barrier can be placed where the rewrite is given up, nor may the host wait: the turn stays until the next call."""
+    command = [options.cases, "given-up-in-order"]
+    for seed in SEEDS:
+        done = run(options, command, seed=seed, SIMCUDA_FAIL=f"cuStreamWaitEvent:{number}:2,cuStreamSynchronize:1:2")
+        compare(run(options, command, None), done, f"seed {seed}")
+
+
+def one_refused(options, name, function, number):
+    """The program ends, and says the same."""
+    command = [options.deadlocks, name]
+    done = run(options, command, SIMCUDA_FAIL=f"{function}:{number}:2")
+    compare(run(options, command, None), done, "refused")
+    waited = [text for text in done.notes if text.endswith("the host waited")]
+    expect(waited or not number.endswith("+"), f"notes {done.notes}")
 
 
 def one_proof(options, command, **variables):
@@ -330,6 +358,16 @@ def settings(options):
         command, variables = [options.deadlocks, "launches"], {"CUDA_MODULE_LOADING": "EAGER"}
         compare(run(options, command, None, **variables), run(options, command, **variables), "eager loading")
     yield "eager-loading", eager_loading
+
+    def failed_end():
+        """Of a context that was made: it goes back before."""
+        command, variables = [options.cases, "failed-end-of-a-context-leaves-order"], {"SIMCUDA_FAIL": "cuCtxDestroy_v2:1:999"}
+        raw = run(options, command, None, **variables)
+        for seed in SEEDS:
+            done = run(options, command, seed=seed, **variables)
+            compare(raw, done, f"seed {seed}")
+            expect(done.sequence() == "record L, wait N, launch N, launch b, launch a", done.sequence())
+    yield "failed-end-of-a-context-leaves-order", failed_end
 
     def denied():
         with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
