@@ -49,10 +49,8 @@ UNSEEN = {
     "post-by-name": LEGACY,
     "capture": ANSWER,
     "captured": ANSWER,
-    "refused": ANSWER,
     "wait": HOST,
     "wait-joins": HOST,
-    "wait-both": HOST,
     "query-both": HOST,
 }
 
@@ -166,6 +164,10 @@ def main():
     options.programs = options.programs or (50 if options.sample else 1000)
     options.chunk, options.fix, options.corpus = 50, "pinned,frees,staging,streams", os.path.join(PROPERTY, "corpus")
     options.shim = os.path.join(options.build, mutants.LIBRARY)
+    known = {rule[0] for rule in rules()}
+    stale = sorted({*SURE, *UNSEEN, *QUIET, *options.names} - known)
+    if stale:
+        sys.exit(f"no such rule: {', '.join(stale)}")
     names = options.names or (SAMPLE if options.sample else ())
     seeds = ["--seeds", f"0:{options.programs}"]
     got, finding = run(options, seeds)
