@@ -269,6 +269,9 @@ def puts_nothing(export):
         return "!(f && gridDimX && gridDimY && gridDimZ && blockDimX && blockDimY && blockDimZ)"
     if row.stream_argument == "OPERAND_LAUNCH_STREAM(config)":
         return "OPERAND_LAUNCH_IS_EMPTY(config)"
+    # Flags that no header knows say nothing: a later driver may take them.
+    if "paramArray" in names:
+        return "!(count && paramArray)"
     return next((f"!{name}" for name in names if name in NOTHING_WITHOUT), "")
 
 

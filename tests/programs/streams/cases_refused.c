@@ -57,11 +57,12 @@ static CUresult copy_no_rows(CUstream stream)
 	return cuMemcpy2DAsync(&copy, stream);
 }
 
-#define WAYS_ASYNC 15
-#define WAYS       19
+#define WAYS_ASYNC 16
+#define WAYS       20
 
 static CUresult put_nothing(unsigned int way, CUstream stream)
 {
+	CUstreamBatchMemOpParams operation = {0};
 	CUdeviceptr block = 0;
 
 	switch (way) {
@@ -95,12 +96,14 @@ static CUresult put_nothing(unsigned int way, CUstream stream)
 		return cuGraphLaunch(NULL, stream);
 	case 14:
 		return cuMemAllocAsync(&block, 0, stream);
-	/* Of the legacy stream only. */
 	case 15:
-		return cuMemcpyHtoD(word + 256, pageable, 0);
+		return cuStreamBatchMemOp(stream, 0, &operation, 0);
+	/* Of the legacy stream only. */
 	case 16:
-		return cuMemcpyDtoH(pageable, word, 0);
+		return cuMemcpyHtoD(word + 256, pageable, 0);
 	case 17:
+		return cuMemcpyDtoH(pageable, word, 0);
+	case 18:
 		return cuMemsetD8(word + 256, 1, 0);
 	default:
 		return cuMemcpyPeer(word + 256, context, word, context, 0);
