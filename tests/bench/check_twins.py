@@ -62,16 +62,17 @@ def check_twins():
     assert "from_device is 0" in twins_end(program="download")[0]
 
 
-def streams_end(join, only=0.5, control=0.2, redirected=5):
+def streams_end(join, only=0.5, control=0.2, redirected=5, eager=0.9, barriers=7):
     """(status of streams.py --check, what it printed); differences in us and percent."""
     def run(options, program, arguments, mode, rewrites="", more=None):
-        is_control = "streams" not in rewrites
+        is_control, is_eager = "streams" not in rewrites, more["SLIPSTREAM_LEGACY_AFTER"] == "0"
         if arguments[0] == "dirty":
-            added = control if is_control else join
+            added = control if is_control else eager if is_eager else join
             lines = f"cell join {arguments[1]} raw 400 wrapped 1 difference {added * 1000} low 0 high 1 pairs 9"
         else:
             lines = f"cell null_only 1 raw 4000 wrapped 1 difference {40 * only} low 0 high 1 pairs 9"
-        return [lines.split()], {} if is_control else {"streams": {"redirected": redirected}}
+        did = {"redirected": redirected, "barriers": barriers, "turns": 3} if is_eager else {"redirected": 0, "barriers": 0, "turns": 0}
+        return [lines.split()], {} if is_control else {"streams": did}
 
     streams.by_turns.run = run
     argv, sys.argv = sys.argv, ["streams.py", "--build", "none", "--parts", "only,dirty", "--streams", "1,64", "--check"]
@@ -89,11 +90,15 @@ def streams_end(join, only=0.5, control=0.2, redirected=5):
 def check_streams():
     assert streams_end(0.9)[0] == 0, streams_end(0.9)
     status, text = streams_end(1.1)
-    assert status == 1 and "1 streams: 1.10 us over the native join; 64 streams" in text, text
+    assert status == 1 and "1 streams, default: 1.10 us over the native join (native: 0 redirected, 0 barriers, 0 turns); 64 streams, default" in text, text
+    status, text = streams_end(0.9, eager=1.2)
+    assert status == 1 and "limit: 1 streams, eager: 1.20 us over the native join (barriers of ours: 5 redirected, 7 barriers, 3 turns); 64 streams, eager" in text, text
     status, text = streams_end(0.9, only=1.1)
     assert status == 1 and "the legacy stream alone: 1.10 % more" in text, text
     assert "over control +0.70" in streams_end(0.9)[1]
+    assert "[barriers of ours: 5 redirected, 7 barriers, 3 turns]" in text and "[no rewrite]" in text, text
     assert "nothing was rewritten" in streams_end(0.9, redirected=0)[0]
+    assert "nothing was rewritten" in streams_end(0.9, barriers=0)[0]
 
 
 if __name__ == "__main__":

@@ -15,12 +15,14 @@ idle    ns a launch where the rewrite has nothing to do, and what of it is over 
 dirty   us of one launch on the legacy stream and the next launch of each of N blocking streams. Raw is the driver's native join.
         chain   all of it. The difference has the wrappers' own cost of N + 1 launches in it
         join    less a second launch of each blocking stream, which needs no barrier: what is left is the legacy launch and what legacy order adds to
-                the others, post barriers and all. The wrappers' cost of N launches falls out within one process. At most 1 us more than raw
+                the others, post barriers and all. The wrappers' cost of N launches falls out within one process. At most 1 us more than raw,
+                with default, where the context stays native, and with eager, which has the barriers
         launch  the legacy launch alone
         rows    64 launches on the legacy stream, and the next of each
         "over control": the difference less that of control, which is of other processes; where it is small beside the difference, it says little.
 
-`--check` holds default against the limits; eager is there to see the barriers.
+What the rewrite did in a process stands beside each figure: operations that went to the substitute, barriers, turns; and whether the setting has barriers in this cell
+at all. `--check` holds default against both limits, and eager against that of join.
 --instructions: by callgrind, on the simulated driver, instructions in the shim of what a cell counts: a first look without a GPU.
 """
 import argparse
@@ -51,7 +53,7 @@ def cells(options, part, count, setting):
         counts = {key: value for key, value in told.get("streams", {}).items() if isinstance(value, int)}
         for words in lines:
             found.setdefault(words[1], []).append({words[i]: float(words[i + 1]) for i in range(3, len(words), 2)})
-    if part == "dirty" and setting == "eager" and not counts.get("redirected"):
+    if part == "dirty" and setting == "eager" and not (counts.get("redirected") and counts.get("barriers")):
         sys.exit(f"streams: nothing was rewritten with {count} streams: {counts}")
     return {name: {
         "raw": statistics.median(run["raw"] for run in runs), "wrapped": statistics.median(run["wrapped"] for run in runs),
@@ -63,6 +65,14 @@ def cells(options, part, count, setting):
 def over_control(results, part, count, setting, name):
     control = results[part].get(f"{count}", {}).get("control")
     return results[part][f"{count}"][setting]["cells"][name]["difference"] - control["cells"][name]["difference"] if control else None
+
+
+def told(setting, counts):
+    """What was compared with raw."""
+    if setting == "control":
+        return "no rewrite"
+    did = ", ".join(f"{counts.get(name, 0)} {name}" for name in ("redirected", "barriers", "turns"))
+    return f"{'barriers of ours' if counts.get('barriers') else 'native'}: {did}"
 
 
 def measure(options):
@@ -85,8 +95,8 @@ def measure(options):
                         text += f"  over control {more / size:+.2f}" if more is not None else ""
                         if name == "join" and setting != "control":
                             text += f" (limit {DIRTY_LIMIT_US})"
-                            if setting == "default" and cell["difference"] / size > DIRTY_LIMIT_US:
-                                over.append(f"{count} streams: {cell['difference'] / size:.2f} us over the native join")
+                            if cell["difference"] / size > DIRTY_LIMIT_US:
+                                over.append(f"{count} streams, {setting}: {cell['difference'] / size:.2f} us over the native join ({told(setting, counts)})")
                     else:
                         percent = 100 * cell["difference"] / cell["raw"]
                         text += f"  {percent:+.2f} %" + (f"  over control {more:+.2f}" if more is not None else "")
@@ -94,7 +104,7 @@ def measure(options):
                             text += f" (limit {ONLY_LIMIT_PERCENT} %)"
                             if percent > ONLY_LIMIT_PERCENT:
                                 over.append(f"the legacy stream alone: {percent:.2f} % more")
-                    print(text, flush=True)
+                    print(f"{text}  [{told(setting, counts)}]", flush=True)
     results["over"] = over
     return results, over
 
