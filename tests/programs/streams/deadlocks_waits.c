@@ -223,6 +223,22 @@ static void capture_during_wait(void)
 	printf("graph %d\n", graph != NULL);
 }
 
+/* A large copy from pageable memory on a stream that has nothing of its own, behind the legacy one. */
+static void large_copy_behind_legacy(void)
+{
+	static char source[24 << 20];
+	CUstream a = mixed();
+	CUdeviceptr block;
+
+	OK(cuMemAlloc(&block, sizeof(source)));
+	OK(cuMemcpyHtoDAsync(block, source, sizeof(source), a));
+	OK(cuCtxSynchronize());
+	shut(NULL, 1);
+	OK(cuMemcpyHtoDAsync(block, source, sizeof(source), a));
+	gates[1] = 1;
+	OK(cuCtxSynchronize());
+}
+
 static CUstream filled;
 
 static void *work_on_filled(void *data)
@@ -338,6 +354,7 @@ const struct named_case wait_programs[] = {
 	{"capture-begins-during-a-wait", capture_during_wait},
 	{"wait-beside-full-queue", wait_beside_full},
 	{"refused-beside-capture", refused_beside_capture},
+	{"large-copy-behind-legacy", large_copy_behind_legacy},
 	{"refused-post", refused_post},
 	{"refused-barriers", refused_barriers},
 	{NULL, NULL},

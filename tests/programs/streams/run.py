@@ -134,7 +134,9 @@ NOT_PROVED = ("refused-calls-leave-order", "unseen-blocking-stream-stays-in-orde
 # What is known to differ, and is in no test: `--only known` tells whether it still does.
 KNOWN = ("refused-operation-on-legacy-holds-nobody", "refused-operation-on-blocking-waits-for-nobody", "unknown-table-holds-nobody",
          "unseen-stream-holds-nobody")
-KNOWN_DEADLOCKS = ("deepest-queues-opened-by-their-own-thread",)
+# large-copy-behind-legacy: the simulated driver's large pageable copy waits for what was put on its own stream, our wait for the substitute included, and not for what the
+# legacy stream orders before it. Measured is only that it waits for its stream's own work; that a real one, which hands the source on in pieces, returns here is not known.
+KNOWN_DEADLOCKS = ("deepest-queues-opened-by-their-own-thread", "large-copy-behind-legacy")
 # What the rewrite itself calls. Of the program's own calls none may fail: these begin where only ours are.
 FAULTS = ("cuEventCreate", "cuStreamCreateWithPriority", "cuEventRecord", "cuStreamWaitEvent", "cuStreamGetPriority")
 DEADLOCKS = (
