@@ -71,6 +71,7 @@ enum catalogue_flag {
 	CATALOGUE_SEVERAL =
 		1
 		<< 5, /* a batch: several operations, of which some may be submitted when it fails */
+	CATALOGUE_SIZED = 1 << 6, /* its bytes are known: without any it puts nothing on a stream */
 };
 
 enum catalogue_barrier {

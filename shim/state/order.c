@@ -89,6 +89,14 @@ static void trace_submit_peers(const struct call *call)
 	}
 }
 
+/* No bytes, or the free of no address. What lacks anything else the driver refuses. */
+static bool puts_nothing(const struct call *call)
+{
+	if (catalogue_rows[call->function].flags & CATALOGUE_SIZED)
+		return !call->bytes;
+	return call->operation == OPERATION_ALLOCATION && !call->subject;
+}
+
 static void trace_submit(const struct call *call)
 {
 	struct trace_submit event;
@@ -106,10 +114,10 @@ static void trace_submit(const struct call *call)
 		.kind = call->stream_kind,
 		.context = call->context ? state_context_number(call->context) : 0,
 		.order = call->order,
+		.nothing = puts_nothing(call),
 	};
 	emit_trace(TRACE_SUBMIT, &event);
-	/* What has no bytes is nothing anywhere. */
-	if (call->flags & CALL_TWO_CONTEXTS && call->bytes)
+	if (call->flags & CALL_TWO_CONTEXTS && !event.nothing)
 		trace_submit_peers(call);
 }
 

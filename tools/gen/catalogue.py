@@ -766,6 +766,8 @@ def _row_flags(row):
             flags.append("CATALOGUE_HAS_" + key.upper())
     if "Batch" in row.name:
         flags.append("CATALOGUE_SEVERAL")
+    if row.bytes:
+        flags.append("CATALOGUE_SIZED")
     return " | ".join(flags) or "0"
 
 

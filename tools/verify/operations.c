@@ -97,27 +97,13 @@ static bool is_ordered(uint32_t kind, uint32_t context)
 	return kind != STREAM_NON_BLOCKING && (kind != STREAM_UNKNOWN || context);
 }
 
-/* Copies, memsets and the like that have no bytes put nothing on a stream. */
-static bool has_effect(const struct trace_submit *submit)
-{
-	switch (submit->operation) {
-	case OPERATION_COPY:
-	case OPERATION_MEMSET:
-	case OPERATION_ALLOCATION:
-	case OPERATION_OTHER:
-		return submit->bytes != 0;
-	default:
-		return true;
-	}
-}
-
 void operations_take_submit(struct operations *operations, const struct trace_submit *submit)
 {
 	if (!submit->order && !is_ordered(submit->kind, submit->context)) {
 		operations->counts.elsewhere++;
 		return;
 	}
-	if (!submit->order && !has_effect(submit)) {
+	if (!submit->order && submit->nothing) {
 		operations->counts.without_effect++;
 		return;
 	}

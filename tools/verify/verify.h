@@ -56,7 +56,7 @@ struct verify_submissions {
 	uint64_t
 		ordered; /* operations and records of events of legacy, blocking and per-thread streams */
 	uint64_t elsewhere;      /* of other streams */
-	uint64_t without_effect; /* of no bytes, and no record */
+	uint64_t without_effect; /* that put nothing on a stream, as they say, without a record */
 };
 
 struct verify_result {

@@ -430,7 +430,7 @@ static void test_facts(void **state)
 	row = &catalogue_rows[FUNCTION_cuMemcpyHtoD_v2_ptds];
 	assert_int_equal(row->stream_form, CALL_STREAM_IMPLICIT);
 	assert_int_equal(row->submits, OPERATION_COPY);
-	assert_int_equal(row->flags, 0);
+	assert_int_equal(row->flags, CATALOGUE_SIZED);
 	assert_int_equal(row->idle_ps_per_byte, 98); /* 100 ns a KiB */
 	row = &catalogue_rows[FUNCTION_cuMemFree_v2];
 	assert_int_equal(row->flags, CATALOGUE_HAS_BEFORE | CATALOGUE_HAS_RESULT);
