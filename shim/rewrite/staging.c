@@ -5,9 +5,10 @@
  * lies where, on proof.h for when nothing may be rewritten.
  *
  * What a call still promises:
- *	to the device, synchronous	first the wait for its stream, by that very call of the driver; then the source is read. relax=order
- *					leaves the wait out, where nobody could notice (state_noticeable()); the
- *					engine still waits for a copy of more than a chunk
+ *	to the device, synchronous	first the wait for its stream, by that very call of the driver; then the source is read. Where nothing that is
+ *					under way can wait for who writes the source (state_source_is_settled()), it is read first, and
+ *					the wait comes before the copy. relax=order leaves the wait out, where nobody could notice
+ *					(state_noticeable()); the engine still waits for a copy of more than a chunk
  *	to the device, asynchronous	the source is read when it returns; the copy has its place in the stream
  *	to the host, both		all bytes are there when it returns, so it waits for all that comes before
  *
@@ -134,6 +135,13 @@ static bool may_leave_out_wait(const struct call *call)
 	return !why;
 }
 
+/* The device does not write it, and what is under way does not wait for who does. */
+static bool may_read_first(const struct call *call)
+{
+	return driver.cuStreamSynchronize && !staging_device_writes_pageable() &&
+	       state_source_is_settled(call);
+}
+
 /* The wait that the driver's own copy makes before it reads the source. */
 static bool wait_for_stream(const struct call *call)
 {
@@ -181,7 +189,8 @@ static bool stage(struct call *call, CUresult *ret_result, struct staging *stagi
 	copy->context = state_context_id(call->context);
 	copy->stream = stream_of(call);
 	call->entered = busy_driver(call->function, clock_ticks());
-	if (waits && !wait_for_stream(call))
+	copy->waits = waits && call->pending_count && may_read_first(call);
+	if (waits && !copy->waits && !wait_for_stream(call))
 		return go_to_driver("driver: the wait for the stream failed");
 	outcome = stage_copy(copy);
 	call->left = clock_ticks();

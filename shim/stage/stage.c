@@ -87,6 +87,17 @@ static const char *const untouchable = "memory that only the driver may touch";
 static const char *const not_submitted = "a staged copy could not be submitted";
 static const char *const no_chunk = "no chunk for a staged copy";
 
+static const char *const not_waited = "a staged copy could not wait for its stream";
+
+/* Where the wait that is promised may come behind the reading of the source. */
+static bool wait_between(const struct stage_copy *copy)
+{
+	if (!copy->waits || driver.cuStreamSynchronize(copy->stream) == CUDA_SUCCESS)
+		return true;
+	stage_says(not_waited);
+	return false;
+}
+
 /* ---- a few bytes in a row, to the device: nothing to cut, nobody to help ---- */
 
 static bool is_few(const struct stage_copy *copy)
@@ -104,6 +115,10 @@ static bool copy_few(const struct stage_copy *copy, struct chunk *chunk)
 		copy_bytes_streamed(chunk->memory, copy->host, copy->width);
 	else
 		copy_bytes_cached(chunk->memory, copy->host, copy->width);
+	if (!wait_between(copy)) {
+		chunk_give(chunk);
+		return false;
+	}
 	result =
 		driver.cuMemcpyHtoDAsync_v2(copy->device, chunk->memory, copy->width, copy->stream);
 	if (result != CUDA_SUCCESS)
@@ -139,20 +154,20 @@ static bool copy_units(struct stage_job *job, int slot)
 	return false;
 }
 
-static bool one_to_device(struct stage_job *job, const struct stage_piece *piece, int slot,
-			  struct chunk *chunk, CUstream stream)
+static bool one_to_device(const struct stage_copy *copy, struct stage_job *job,
+			  const struct stage_piece *piece, int slot, struct chunk *chunk)
 {
 	CUresult result;
 
-	if (!copy_units(job, slot)) {
+	if (!copy_units(job, slot) || !wait_between(copy)) {
 		chunk_give(chunk);
 		return false;
 	}
-	result = stage_move(&job->shape, piece, chunk->memory, stream);
+	result = stage_move(&job->shape, piece, chunk->memory, copy->stream);
 	if (result != CUDA_SUCCESS)
 		stage_says(not_submitted);
 	/* Behind a failed one, too: nobody knows how far it came. */
-	return chunk_give_behind(chunk, stream) && result == CUDA_SUCCESS;
+	return chunk_give_behind(chunk, copy->stream) && result == CUDA_SUCCESS;
 }
 
 static bool one_from_device(struct stage_job *job, const struct stage_piece *piece, int slot,
@@ -214,7 +229,7 @@ static bool copy_one(const struct stage_copy *copy, const struct stage_shape *sh
 	if (chunk) {
 		job->chunks[0] = chunk->memory;
 		stage_shape_piece(shape, 0, &piece);
-		done = copy->to_device ? one_to_device(job, &piece, slot, chunk, copy->stream)
+		done = copy->to_device ? one_to_device(copy, job, &piece, slot, chunk)
 				       : one_from_device(job, &piece, slot, chunk, copy->stream);
 	}
 	if (slot >= 0)

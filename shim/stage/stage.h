@@ -27,6 +27,7 @@ struct stage_copy {
 	size_t device_pitch, device_slice;
 	size_t host_pitch, host_slice;
 	uint64_t context; /* id of the current one */
+	bool waits; /* to the device: its stream is waited for once the source has been read, before the copy is submitted */
 	CUstream
 		stream; /* as the driver is to be told: CU_STREAM_LEGACY, CU_STREAM_PER_THREAD or a handle */
 };

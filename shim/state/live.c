@@ -86,6 +86,22 @@ const char *state_noticeable(const struct call *call)
 	return what;
 }
 
+/*
+ * What could order a write of the host before work that is under way: work elsewhere that goes on meanwhile and that the work waits for. Later work
+ * of blocking streams waits for the legacy stream, so it is enough that only that one has work.
+ */
+bool state_source_is_settled(const struct call *call)
+{
+	uint32_t i;
+
+	if (call->pending_count > CALL_PENDING_MAX || state_noticeable(call))
+		return false;
+	for (i = 0; i < call->pending_count; i++)
+		if (stream_kind(call->pending[i].stream) != STREAM_LEGACY)
+			return false;
+	return true;
+}
+
 bool state_works_in_current(const struct call *call)
 {
 	return call->stream && call->context && call->stream_kind != STREAM_UNKNOWN &&

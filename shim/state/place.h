@@ -46,6 +46,13 @@ int state_device(const struct call *call);
  */
 const char *state_noticeable(const struct call *call);
 
+/*
+ * May a synchronous copy's source be read before the call has waited for its stream, as long as the call waits before it returns? True where nothing
+ * that is under way can wait for something that another thread does after it wrote the source: what state_noticeable() knows of is not
+ * there, and of all streams only the legacy one has work.
+ */
+bool state_source_is_settled(const struct call *call);
+
 /* Host code was given to the driver, whose runs cannot be followed: state_noticeable() says so for good. A constant text. */
 void state_host_code(const char *what);
 

@@ -132,8 +132,14 @@ static double copy_once(const struct set *set, bool to_device, CUdeviceptr devic
 {
 	char *memory = !to_device && set->fresh ? stage_bench_map(bytes, set->huge)
 						: cold_next(&host[set->huge], bytes);
-	struct stage_copy copy = {device, memory, to_device, bytes, 1,       1,
-				  0,      0,      0,         0,     context, stream};
+	struct stage_copy copy = {.device = device,
+				  .host = memory,
+				  .to_device = to_device,
+				  .width = bytes,
+				  .height = 1,
+				  .depth = 1,
+				  .context = context,
+				  .stream = stream};
 	uint64_t begin = figures_now(), took;
 	bool done = true;
 
@@ -152,7 +158,14 @@ static double copy_once(const struct set *set, bool to_device, CUdeviceptr devic
 
 static void check_bytes(CUdeviceptr device, char *memory, size_t bytes)
 {
-	struct stage_copy copy = {device, memory, true, bytes, 1, 1, 0, 0, 0, 0, context, stream};
+	struct stage_copy copy = {.device = device,
+				  .host = memory,
+				  .to_device = true,
+				  .width = bytes,
+				  .height = 1,
+				  .depth = 1,
+				  .context = context,
+				  .stream = stream};
 	char *back = stage_bench_map(bytes, false);
 	bool same = true;
 

@@ -84,6 +84,85 @@ static void wait_is_recorded(void)
 	EXPECT(now_ns() - began > WAIT_NS);
 }
 
+/* What another thread does while a copy of the legacy stream waits. */
+struct writer {
+	CUstream opens; /* on it; NULL: nothing is to be opened */
+	CUdeviceptr word;
+	CUcontext context;
+};
+
+static void *write_later(void *data)
+{
+	const struct writer *writer = data;
+
+	usleep(50000);
+	paint(source, SOME, 7);
+	OK(cuCtxSetCurrent(writer->context));
+	if (writer->opens)
+		OK(cuMemsetD32Async(writer->word, 1, 1, writer->opens));
+	return NULL;
+}
+
+static void copy_while_written(struct writer *writer, CUdeviceptr block)
+{
+	pthread_t thread;
+
+	OK(cuCtxGetCurrent(&writer->context));
+	source = pattern(SOME, 1);
+	EXPECT(!pthread_create(&thread, NULL, write_later, writer));
+	OK(cuMemcpyHtoD(block, source, SOME));
+	EXPECT(!pthread_join(thread, NULL));
+}
+
+/*
+ * A kernel is under way that nothing of the program's can be what it waits for: the source is read meanwhile, and the call waits all the same. That a
+ * write in the middle does not count shows it, which no program may do. Several times: this thread may get no processor.
+ */
+static void source_is_read_first(void)
+{
+	CUdeviceptr block = device_block(SOME);
+	struct writer writer = {0};
+	bool first = false;
+
+	for (int i = 0; i < 10 && !first; i++) {
+		uint64_t began;
+
+		spin(NULL, SPIN_NS);
+		began = now_ns();
+		copy_while_written(&writer, block);
+		EXPECT(now_ns() - began > WAIT_NS);
+		first = device_is(block, SOME, 1);
+	}
+	EXPECT(first);
+}
+
+/* The work that the copy waits for waits for who writes the source, by way of memory of the device. */
+static void source_is_written_behind_a_wait(void)
+{
+	CUdeviceptr block = device_block(SOME), word = device_block(4);
+	CUstream waits = new_stream(CU_STREAM_DEFAULT), opens = new_stream(CU_STREAM_DEFAULT);
+	struct writer writer = {.opens = opens, .word = word};
+
+	OK(cuMemsetD32(word, 0, 1));
+	OK(cuCtxSynchronize());
+	OK(cuStreamWaitValue32(waits, word, 1, CU_STREAM_WAIT_VALUE_EQ));
+	copy_while_written(&writer, block);
+	EXPECT(device_is(block, SOME, 7));
+}
+
+/* The same from a stream that does not wait for the legacy one. */
+static void source_is_written_beside(void)
+{
+	CUdeviceptr block = device_block(SOME), word = device_block(4);
+	struct writer writer = {.opens = new_stream(CU_STREAM_NON_BLOCKING), .word = word};
+
+	OK(cuMemsetD32(word, 0, 1));
+	OK(cuCtxSynchronize());
+	OK(cuStreamWaitValue32(NULL, word, 1, CU_STREAM_WAIT_VALUE_EQ));
+	copy_while_written(&writer, block);
+	EXPECT(device_is(block, SOME, 7));
+}
+
 /* A copy behind a busy stream is in its place, though its source is overwritten at once. */
 static void async_to_device(void)
 {
@@ -526,6 +605,9 @@ const struct named_case order_cases[] = {
 	{"host-function-writes-source", host_function_writes_source},
 	{"waits-for-no-more", waits_for_no_more},
 	{"wait-is-recorded", wait_is_recorded},
+	{"source-is-read-first", source_is_read_first},
+	{"source-is-written-behind-a-wait", source_is_written_behind_a_wait},
+	{"source-is-written-beside", source_is_written_beside},
 	{"async-to-device", async_to_device},
 	{"async-behind-gate", async_behind_gate},
 	{"async-behind-done", async_behind_done},

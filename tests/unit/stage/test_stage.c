@@ -158,9 +158,18 @@ static void test_order_of_calls(void **state)
 	assert_int_equal(stage_copy(&copy), STAGE_DONE);
 	assert_calls("x1C1Rsx");
 	/* Rows, slices: one operation, of what is packed. */
-	copy = (struct stage_copy){
-		(uintptr_t)device, host, true, 100, 50, 3, 128, 128 * 60, 110, 110 * 50, context,
-		DEVICE_STREAM(1)};
+	copy = (struct stage_copy){.device = (uintptr_t)device,
+				   .host = host,
+				   .to_device = true,
+				   .width = 100,
+				   .height = 50,
+				   .depth = 3,
+				   .device_pitch = 128,
+				   .device_slice = 128 * 60,
+				   .host_pitch = 110,
+				   .host_slice = 110 * 50,
+				   .context = context,
+				   .stream = DEVICE_STREAM(1)};
 	assert_int_equal(stage_copy(&copy), STAGE_DONE);
 	assert_calls("x2Cn2Rx");
 	/* Many: eight pieces, behind a place in the stream. */
