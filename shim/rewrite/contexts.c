@@ -137,6 +137,25 @@ void contexts_wait_for_visitors(void)
 	errno = saved;
 }
 
+void contexts_visit_ending(bool (*lives)(uint64_t context), void (*give)(uint64_t context))
+{
+	CUcontext popped;
+
+	if (!driver.cuCtxPushCurrent_v2 || !driver.cuCtxPopCurrent_v2)
+		return;
+	for (unsigned int i = 0; i < CONTEXTS_MAX; i++) {
+		struct context_slot *slot = &contexts_table[i];
+		uint64_t id = LOAD(&slot->id);
+
+		if (!id || lives(id) || contexts_place(slot) != CONTEXT_THERE ||
+		    driver.cuCtxPushCurrent_v2((CUcontext)(uintptr_t)LOAD(&slot->handle)) !=
+			    CUDA_SUCCESS)
+			continue;
+		give(id);
+		driver.cuCtxPopCurrent_v2(&popped);
+	}
+}
+
 void contexts_drop(bool (*lives)(uint64_t context))
 {
 	for (unsigned int i = 0; i < CONTEXTS_MAX; i++) {

@@ -46,6 +46,12 @@ uint32_t contexts_visit(const struct context_slot *slot, uint32_t (*give)(uint64
 /* A context is about to end, which state knows: until no thread is in a context that is not its own. */
 void contexts_wait_for_visitors(void);
 
+/*
+ * Contexts are about to end, which state knows and of which nobody else is inside: calls `give` with each of them made current, as long as the driver
+ * says that it is there.
+ */
+void contexts_visit_ending(bool (*lives)(uint64_t context), void (*give)(uint64_t context));
+
 /* Contexts ended: their slots, and what was held of them, are gone. */
 void contexts_drop(bool (*lives)(uint64_t context));
 

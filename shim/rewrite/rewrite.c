@@ -8,6 +8,7 @@
 #include "driver/driver.h"
 #include "emit/emit.h"
 #include "legacy/legacy.h"
+#include "pool/pool.h"
 #include "rewrite/contexts.h"
 #include "rewrite/deny.h"
 #include "rewrite/frees.h"
@@ -61,10 +62,38 @@ void rewrite_export_table(bool known)
 	legacy_retreat();
 }
 
+static void give_back(uint64_t context)
+{
+	pinned_give_all_back(context);
+	held_give_all_back(context);
+}
+
+static bool is_anything_unproven(void)
+{
+	for (unsigned int batch = 0; batch < POOL_BATCHES; batch++)
+		if (!pool_batch_is_empty(batch))
+			return true;
+	return false;
+}
+
+/*
+ * A context's memory ends with it, and work of other contexts may use what was freed and is held: the free would have waited for that. So the driver
+ * frees it first, which waits. Of the context's own work its end takes care.
+ */
+static void outlive_users(void)
+{
+	struct state_mark mark;
+	uint32_t count;
+
+	if ((!state_unfinished(&mark, 1, &count) || count) && is_anything_unproven())
+		contexts_visit_ending(state_context_lives, give_back);
+}
+
 bool rewrite_context_ending(struct call *call, CUresult *ret_result)
 {
 	/* State has let go of it already; its memory goes with it. Should it not end, what was held stays with the driver. */
 	contexts_wait_for_visitors();
+	outlive_users();
 	pinned_drop(state_context_lives);
 	contexts_drop(state_context_lives);
 	stage_drop(state_context_lives);

@@ -1005,6 +1005,32 @@ static void *keep_past_the_end(void *data)
 	return NULL;
 }
 
+/* A block is freed while a copy of another context is to read and write it, and its context ends before that: the free would have waited for the copy. */
+static void used_elsewhere_at_the_end(void)
+{
+	uint64_t ns = 100000000;
+	void *parameters[] = {&ns}, *block;
+	CUcontext owner;
+	CUstream stream;
+	unsigned char byte = 0;
+
+	OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	OK(cuCtxCreate_v2(&owner, 0, 0));
+	OK(cuMemHostAlloc(&block, BYTES, CU_MEMHOSTALLOC_PORTABLE));
+	memset(block, 0x5a, BYTES);
+	OK(cuCtxSetCurrent(context));
+	OK(cuLaunchKernel(spin, 1, 1, 1, 1, 1, 1, 0, stream, parameters, NULL));
+	OK(cuMemcpyHtoDAsync(slot, block, BYTES, stream));
+	OK(cuMemcpyDtoHAsync(block, slot, BYTES, stream));
+	OK(cuCtxSetCurrent(owner));
+	OK(cuMemFreeHost(block));
+	OK(cuCtxDestroy(owner));
+	OK(cuCtxSetCurrent(context));
+	OK(cuStreamSynchronize(stream));
+	OK(cuMemcpyDtoH(&byte, slot, 1));
+	EXPECT(byte == 0x5a);
+}
+
 static void reset_elsewhere(void)
 {
 	pthread_t thread;
@@ -1338,6 +1364,7 @@ static const struct {
 	{"purge-contexts", purge_contexts},
 	{"purge-others", purge_others},
 	{"reset-elsewhere", reset_elsewhere},
+	{"used-elsewhere-at-the-end", used_elsewhere_at_the_end},
 	{"launched-elsewhere", launched_elsewhere},
 	{"freed-elsewhere", freed_elsewhere},
 	{"twice", twice},
