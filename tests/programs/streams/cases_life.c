@@ -405,12 +405,13 @@ static void released_then_doubted(void)
 	step(a, 1);
 	step(NULL, 0);
 	SAY(cuDevicePrimaryCtxRelease(0));
+	/* Under the same name, perhaps. */
+	OK(cuDevicePrimaryCtxRetain(&context, 0));
+	OK(cuCtxSetCurrent(context));
 	begin();
 	OK(cuGetExportTable(&table, &id));
 	SAY(cuStreamSynchronize(NULL));
 	end();
-	OK(cuDevicePrimaryCtxRetain(&context, 0));
-	OK(cuCtxSetCurrent(context));
 	gates_are_gone();
 	prepare_context();
 	a = new_stream('a', CU_STREAM_DEFAULT);
