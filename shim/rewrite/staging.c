@@ -59,18 +59,26 @@ static bool wins(const struct call *call, bool busy, bool relaxed)
 	return staging_wins(to_device, async, busy, async || !relaxed || !to_device, call->bytes);
 }
 
+/* Whether it may be is asked later (may_read_first()). */
+static bool wins_read_first(const struct call *call)
+{
+	return call->bytes >= staging_read_first_from && !(call->flags & CALL_ASYNC) &&
+	       call->pending_count && call->source_kind == MEMORY_PAGEABLE &&
+	       call->destination_kind != MEMORY_PAGEABLE;
+}
+
 /*
  * Most copies are small: nothing but their size is looked at, unless a wait could be left out (staging_wins()). An asynchronous one may find
  * its stream idle after all.
  */
 static bool may_win(const struct call *call)
 {
-	if (call->bytes < staging_least &&
+	if (call->bytes < staging_least && !wins_read_first(call) &&
 	    (call->flags & CALL_ASYNC || !(config.relax & CONFIG_RELAX_ORDER) || !is_busy(call)))
 		return false;
 	return __atomic_load_n(&stage_on, __ATOMIC_RELAXED) &&
 	       (wins(call, is_busy(call), config.relax & CONFIG_RELAX_ORDER) ||
-		(call->flags & CALL_ASYNC && wins(call, false, false)));
+		wins_read_first(call) || (call->flags & CALL_ASYNC && wins(call, false, false)));
 }
 
 static CUstream stream_of(const struct call *call)
@@ -179,8 +187,9 @@ static bool stage(struct call *call, CUresult *ret_result, struct staging *stagi
 		return go_to_driver(why);
 	if (copy->to_device && !(call->flags & CALL_ASYNC) && call->pending_count) {
 		waits = !may_leave_out_wait(call);
+		copy->waits = waits && may_read_first(call);
 		/* It was worth staging only without the wait? */
-		if (waits && !wins(call, true, false))
+		if (waits && !wins(call, true, false) && !(copy->waits && wins_read_first(call)))
 			return false;
 	} else if (copy->to_device && !(call->flags & CALL_ASYNC)) {
 		/* Events may be under way there, which have no number: the driver's copy waits for them. */
@@ -189,7 +198,6 @@ static bool stage(struct call *call, CUresult *ret_result, struct staging *stagi
 	copy->context = state_context_id(call->context);
 	copy->stream = stream_of(call);
 	call->entered = busy_driver(call->function, clock_ticks());
-	copy->waits = waits && call->pending_count && may_read_first(call);
 	if (waits && !copy->waits && !wait_for_stream(call))
 		return go_to_driver("driver: the wait for the stream failed");
 	outcome = stage_copy(copy);

@@ -47,6 +47,8 @@ void staging_start(void);
 void staging_sizes_start(void);
 /* Is staging known to be faster? `busy`: the call's stream has work. `waits`: the driver's copy would wait for it. */
 bool staging_wins(bool to_device, bool async, bool busy, bool waits, uint64_t bytes);
+/* The same of a synchronous copy to the device whose source can be read while its stream is waited for: from so many bytes on. */
+extern uint64_t staging_read_first_from;
 /* It is false for less than so many bytes, but where a wait is left out. Constant once staging begins. */
 extern uint64_t staging_least;
 

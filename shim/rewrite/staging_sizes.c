@@ -25,9 +25,15 @@
  */
 #define DRIVER_WAITS (16 * MIB)
 
+/*
+ * The source is read while something else is waited for, so it need not be read faster than by the driver. H200, 1 MiB behind 100 us of kernels, over and
+ * over: 154 us a time, 249 by the driver (tests/bench/twins.py --programs upload-small). Of less the threads are awake too late.
+ */
+#define READ_FIRST_FROM (MIB / 2)
+
 /* Of the calibration; NULL: the default. Written before staging begins, constant then. */
 static const struct calibration_stage *measured;
-uint64_t staging_least;
+uint64_t staging_least, staging_read_first_from;
 
 /* Is this driver and each device what the table was measured on? */
 static bool is_measured_here(const struct calibration_stage *stage)
@@ -77,6 +83,8 @@ void staging_sizes_start(void)
 
 	choose();
 	staging_least = config.stage_from;
+	staging_read_first_from =
+		config_is_chosen(&config.stage_from) ? config.stage_from : READ_FIRST_FROM;
 	for (copy = 0; measured && copy < CALIBRATION_COPIES; copy++)
 		if (copy != CALIBRATION_UNWAITED && measured->copies & (1U << copy) &&
 		    measured->from[copy] < staging_least)

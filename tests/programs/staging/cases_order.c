@@ -84,6 +84,28 @@ static void wait_is_recorded(void)
 	EXPECT(now_ns() - began > WAIT_NS);
 }
 
+/* By default: one that is to be waited for first is staged where a kernel is under way, not where nothing is. run.py counts. */
+static void read_first_by_default(void)
+{
+	enum { BYTES = 1 << 20 };
+	CUdeviceptr block = device_block(BYTES);
+	unsigned char *bytes = pattern(BYTES, 1);
+	uint64_t began;
+
+	OK(cuCtxSynchronize());
+	OK(cuMemcpyHtoD(block, bytes, BYTES));
+	for (int i = 0; i < 2; i++) {
+		paint(bytes, BYTES, 2 + i);
+		spin(NULL, SPIN_NS);
+		began = now_ns();
+		OK(cuMemcpyHtoD(block, bytes, BYTES));
+		EXPECT(now_ns() - began > WAIT_NS);
+		memset(bytes, 0, BYTES);
+		EXPECT(device_is(block, BYTES, 2 + i));
+	}
+	free(bytes);
+}
+
 /* What another thread does while a copy of the legacy stream waits. */
 struct writer {
 	CUstream opens; /* on it; NULL: nothing is to be opened */
@@ -605,6 +627,7 @@ const struct named_case order_cases[] = {
 	{"host-function-writes-source", host_function_writes_source},
 	{"waits-for-no-more", waits_for_no_more},
 	{"wait-is-recorded", wait_is_recorded},
+	{"read-first-by-default", read_first_by_default},
 	{"source-is-read-first", source_is_read_first},
 	{"source-is-written-behind-a-wait", source_is_written_behind_a_wait},
 	{"source-is-written-beside", source_is_written_beside},

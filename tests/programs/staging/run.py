@@ -79,7 +79,7 @@ def run_once(options, command, fix, **variables):
         environment = {name: value for name, value in os.environ.items()
                        if not name.startswith(("SLIPSTREAM_", "SIMCUDA_", "CUDA_"))}
         journal = os.path.join(folder, "journal.txt")
-        environment.update(LD_LIBRARY_PATH=options.simcuda, SIMCUDA_COSTS="none", SLIPSTREAM_STAGE_FROM="128K", **variables)
+        environment.update({"LD_LIBRARY_PATH": options.simcuda, "SIMCUDA_COSTS": "none", "SLIPSTREAM_STAGE_FROM": "128K", **variables})
         if fix:
             environment.update(LD_PRELOAD=options.shim, SLIPSTREAM_MODE="fix", SLIPSTREAM_FIX=fix, SLIPSTREAM_OUT=folder)
         try:
@@ -208,6 +208,11 @@ def settings(options):
         # The copies have proven nothing: the kernel is what the next wait was for.
         expect(done.waited_for["d2h", "spin"] == 2, f"waits for {dict(done.waited_for)}")
     yield "relaxed", relaxed
+
+    def read_first():
+        done = run(options, [options.cases, "read-first-by-default"], SLIPSTREAM_STAGE_FROM="")
+        expect(done.staged() == (2, 0) and done.total["waits_made"] == 2, f"counts {dict(done.total)}: {dict(done.reasons)}")
+    yield "read-first-by-default", read_first
 
     def relaxed_large():
         done = run(options, [options.cases, "relaxed-large"], SLIPSTREAM_RELAX="order")
