@@ -86,6 +86,7 @@ struct call {
 	uint16_t flags;                        /* enum call_flag */
 	uint8_t stream_form;                   /* enum call_stream */
 	uint8_t source_kind, destination_kind; /* enum memory_kind; state_before() fills */
+	uint8_t flight;                        /* state's own (state/flight.h) */
 	uint8_t operation; /* enum operation_kind of what it submits; OPERATION_UNKNOWN: nothing */
 
 	/* From the arguments. */

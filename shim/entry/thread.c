@@ -82,6 +82,7 @@ static void thread_exit(void *data)
 	thread->counters = NULL;
 	busy_thread = thread->busy = NULL;
 	state_launch_forget();
+	state_thread_ends();
 	if (!mine) /* a block in a file of our parent, if any */
 		return;
 	if (thread->hold == 0) {

@@ -44,6 +44,7 @@ void rewrite_start(void)
 		emit_note(NOTE_REWRITE, why);
 		return;
 	}
+	state_flights_start();
 	node_start();
 	pool_start(POOL_PINNED, pool_limit_of(config.pool_limit));
 	counts_start();
@@ -85,7 +86,8 @@ static void outlive_users(void)
 	struct state_mark mark;
 	uint32_t count;
 
-	if ((!state_unfinished(&mark, 1, &count) || count) && is_anything_unproven())
+	if ((state_is_flying() || !state_unfinished(&mark, 1, &count) || count) &&
+	    is_anything_unproven())
 		contexts_visit_ending(state_context_lives, give_back);
 }
 

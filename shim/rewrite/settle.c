@@ -8,6 +8,9 @@
  * up to the number it had then. Blocks are proven in batches: those freed since the last batch was closed share one list of marks, taken
  * after the last of them was freed; so the cost goes with the streams, not with the blocks.
  *
+ * What another thread is about to submit at that moment may be at work already without a number (state_flights()). The marks are taken when all of those
+ * calls have theirs.
+ *
  * Most marks are passed by what the program waits for itself. Where they are not, the driver is asked, in the relaxed capture mode, in
  * the stream's own context, which must be this thread's current one:
  *	a query of the stream: if all of it is done, so is what was submitted before the query;
@@ -31,8 +34,9 @@
 #include "state/proof.h"
 #include "state/state.h"
 
-#define MARKS_MAX  64
-#define EVENTS_MAX 64
+#define MARKS_MAX   64
+#define FLIGHTS_MAX 64
+#define EVENTS_MAX  64
 /* Operations in a queue behind which no event is recorded; drivers were seen to wait from 1024 on. */
 #define QUEUE_MAX 256
 /* For want of memory: how long the device may take to come to rest. What works longer may be waiting for this very thread. */
@@ -40,9 +44,11 @@
 
 /* What a closed batch of the pool waits for. Batch numbers go round from 1 to POOL_BATCHES - 1, the oldest is `first`. */
 static struct batch {
-	bool known; /* false: there were too many streams; looked at again */
-	uint32_t count;
+	bool asked; /* what was in flight is known; false: there was too much, asked again */
+	bool known; /* the marks are; false: something is in flight, or there were too many streams; looked at again */
+	uint32_t count, flight_count;
 	struct state_mark marks[MARKS_MAX];
+	struct state_flight flights[FLIGHTS_MAX];
 } batches[POOL_BATCHES];
 static unsigned int first = 1, closed;
 
@@ -58,8 +64,26 @@ static unsigned int batch_at(unsigned int index)
 	return (first - 1 + index) % (POOL_BATCHES - 1) + 1;
 }
 
+/* Have all calls their numbers that were under way when the batch was closed? */
+static bool has_landed(struct batch *batch)
+{
+	uint32_t i, kept = 0;
+
+	if (!batch->asked)
+		batch->asked = state_flights(batch->flights, FLIGHTS_MAX, &batch->flight_count);
+	if (!batch->asked)
+		return false;
+	for (i = 0; i < batch->flight_count; i++)
+		if (!state_flight_is_over(&batch->flights[i]))
+			batch->flights[kept++] = batch->flights[i];
+	batch->flight_count = kept;
+	return !kept;
+}
+
 static void look(struct batch *batch)
 {
+	if (!has_landed(batch))
+		return;
 	batch->known = state_unfinished(batch->marks, MARKS_MAX, &batch->count);
 	if (!batch->known)
 		emit_note(NOTE_REWRITE, "too many streams at work to prove anything");
@@ -74,6 +98,8 @@ static void close_open(void)
 	number = batch_at(closed++);
 	pool_close(number);
 	/* After it: all that was submitted before the last of these frees is among it. */
+	batches[number].asked = batches[number].known = false;
+	batches[number].count = 0;
 	look(&batches[number]);
 }
 

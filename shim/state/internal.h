@@ -304,7 +304,6 @@ void launch_forget_all(void);
 /* The stream got an operation: from now on launches of the other side of legacy order have something to join. */
 void launch_turn(const struct state_stream *stream);
 /* Under LOCK_STATE: this thread ends. */
-void launch_unlist(void);
 void launch_clear(void);
 
 #endif

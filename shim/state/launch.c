@@ -19,15 +19,11 @@
 
 #include "clock.h"
 #include "emit/emit.h"
+#include "state/flight.h"
 #include "state/internal.h"
 #include "state/state.h"
 
-#include <errno.h>
-#include <linux/membarrier.h>
-#include <sched.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 /* Words of the list of unjoined streams that a launch looks through; more is the long way's business. */
 #define WORDS_MAX 4
@@ -44,15 +40,6 @@ struct launch_stamps launch_stamps __attribute__((aligned(LAUNCH_PAGE))) = {{0}}
 static uint64_t stamps;
 /* state_launch_limits() */
 static uint64_t quick, plain;
-
-/* Threads that may launch the short way, at most; others take the long one. Under LOCK_STATE. */
-#define ROWS_MAX 4096
-/* How often one that launches is let go on. */
-#define SETTLE_YIELDS 200
-static struct launch_row *rows[ROWS_MAX];
-/* state_launch_watch() */
-static uint32_t is_watching;
-static bool is_listed(struct launch_row *row);
 
 static uint64_t own_name(void)
 {
@@ -212,7 +199,7 @@ bool state_launch_is_plain(CUstream handle, CUfunction function, bool per_thread
 	uint64_t always = stamp_now(LAUNCH_ALWAYS), turn = stamp_now(LAUNCH_TURN);
 
 	kernel = STATE_LOAD(&plain) ? known_kernel(thread, function) : NULL;
-	if (!kernel || (STATE_LOAD(&is_watching) && !is_listed(row)))
+	if (!kernel || !flight_has_row(row))
 		return false;
 	if ((uintptr_t)handle > 2)
 		stream = known_stream(thread, handle);
@@ -231,6 +218,7 @@ bool state_launch_is_plain(CUstream handle, CUfunction function, bool per_thread
 	ret_launch->clock = row->tight == LAUNCH_TIGHT && is_untimed(row) && is_short_queue(stream)
 				    ? LAUNCH_READ_LEFT
 				    : LAUNCH_READ_BOTH;
+	launch_count(&row->entered);
 	return true;
 }
 
@@ -318,6 +306,9 @@ bool state_launch_done(const struct state_launch *launch, uint64_t entered, uint
 		count_and_claim(launch, launch_thread.row.tight == LAUNCH_TIGHT);
 	}
 	launch_turn(stream);
+	/* It has its number: pairs with who looks (flight.h). */
+	__atomic_thread_fence(__ATOMIC_RELEASE);
+	launch_count(&launch_thread.row.numbered);
 	return true;
 }
 
@@ -428,7 +419,7 @@ void launch_turn(const struct state_stream *stream)
 void launch_clear(void)
 {
 	memset(&launch_thread, 0, sizeof(launch_thread));
-	memset(rows, 0, sizeof(rows));
+	flight_clear();
 	launch_forget_all();
 }
 
@@ -450,79 +441,6 @@ void state_launch_bar(struct state_context *context, bool barred)
 	STATE_STORE(&context->launches_long, barred);
 	if (barred)
 		launch_forget_all();
-}
-
-/* Keeps errno: a sandbox may refuse it. */
-static bool fence_all(int command)
-{
-	int saved = errno;
-	bool done = syscall(SYS_membarrier, command, 0, 0) == 0;
-
-	errno = saved;
-	return done;
-}
-
-bool state_launch_watch(void)
-{
-	if (!fence_all(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED))
-		return false;
-	STATE_STORE(&is_watching, 1);
-	return true;
-}
-
-/* The rows of threads that launch, so that what is under way can be found. False: this thread cannot be listed now. */
-static bool is_listed(struct launch_row *row)
-{
-	unsigned int i;
-
-	if (__builtin_expect(row->listed, 1))
-		return true;
-	if (!lock_take(&state_lock))
-		return false;
-	for (i = 0; i < ROWS_MAX && rows[i]; i++)
-		;
-	if (i < ROWS_MAX) {
-		rows[i] = row;
-		row->listed = true;
-	}
-	lock_give(&state_lock);
-	return row->listed;
-}
-
-void launch_unlist(void)
-{
-	unsigned int i;
-
-	for (i = 0; i < ROWS_MAX; i++)
-		if (rows[i] == &launch_thread.row)
-			rows[i] = NULL;
-}
-
-/* Under LOCK_STATE, so that no thread of the list ends. */
-static bool is_over(struct launch_row *row)
-{
-	uint32_t begun = STATE_LOAD(&row->begun);
-	int patience = SETTLE_YIELDS;
-
-	while ((int32_t)(__atomic_load_n(&row->over, __ATOMIC_ACQUIRE) - begun) < 0)
-		if (!patience-- || sched_yield())
-			return false;
-	return true;
-}
-
-bool state_launch_settled(void)
-{
-	bool settled = true;
-	unsigned int i;
-
-	/* Between a thread's count and its looks at what has changed (state_launch_begins()); it cannot come before both. */
-	if (!fence_all(MEMBARRIER_CMD_PRIVATE_EXPEDITED) || !lock_take(&state_lock))
-		return false;
-	for (i = 0; i < ROWS_MAX && settled; i++)
-		if (rows[i] && rows[i] != &launch_thread.row)
-			settled = is_over(rows[i]);
-	lock_give(&state_lock);
-	return settled;
 }
 
 void state_launch_limits(uint64_t quick_ticks, uint64_t plain_ticks)

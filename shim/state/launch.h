@@ -90,9 +90,11 @@ struct launch_row {
 	/* Of the context that memos of the legacy stream are for; NULL none. */
 	struct state_stream *legacy;
 	uint32_t victim; /* which of two memos is overwritten next */
-	/* Short launches that this thread began, and those that are in the driver's hands (state_launch_settled()). */
+	/* Short launches that this thread began, and those that are over (flight.h, state_launch_settled()). */
 	uint32_t begun, over;
-	bool listed; /* among the rows that are watched */
+	/* The same of other calls that submit, and of short launches that are timed. */
+	uint32_t entered, numbered;
+	uint32_t place; /* on the list of rows, plus 1; 0: not there */
 } __attribute__((aligned(64)));
 
 struct launch_thread {
@@ -143,6 +145,8 @@ static inline void state_launch_begins(void)
 
 static inline void state_launch_is_over(void)
 {
+	/* For who looks (flight.h): the number of a remembered launch comes before. */
+	__atomic_thread_fence(__ATOMIC_RELEASE);
 	launch_count(&launch_thread.row.over);
 }
 

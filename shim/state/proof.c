@@ -66,14 +66,19 @@ bool state_is_idle(void)
 	struct state_mark mark;
 	uint32_t count;
 
-	/* The objections afterwards, as in state_is_complete(). */
-	return pending_unfinished(&mark, 1, &count) && !count && !state_objection();
+	/* What is in flight before its number; the objections afterwards, as in state_is_complete(). */
+	return !state_is_flying() && pending_unfinished(&mark, 1, &count) && !count &&
+	       !state_objection();
 }
 
 enum state_glance state_at_a_glance(void)
 {
+	/* Before the numbers. */
+	bool flying = state_is_flying();
 	enum state_glance seen = pending_at_a_glance();
 
+	if (flying && seen == STATE_IDLE)
+		seen = STATE_WORKS;
 	/* The objections afterwards, as in state_is_complete(). */
 	return state_objection() ? STATE_UNCLEAR : seen;
 }

@@ -3,6 +3,9 @@
  * Proof: what the rewrites may rely on. A block of memory is given out again only when all work that was submitted before its free
  * is known complete, on the streams of all contexts; this header says what is unfinished, what is complete, and when neither can be known.
  *
+ * Submitted is what has reached the driver, also where another thread's call has not returned yet: such calls have no number, and are told by
+ * state_flights().
+ *
  * Nothing is known for good (state_doubt()) once work may have been submitted that no number stands for: a call past the rooms, a
  * call whose stream could not be stored, a submission that failed half-way, an error that sticks to a context, a green context. For the
  * moment it is not known while a context ends (its streams count as complete a little early), and while anything captures every call
@@ -27,6 +30,11 @@ struct state_mark {
 	uint64_t number;
 };
 
+/* A call of another thread that submits, and has not its number yet (flight.h). */
+struct state_flight {
+	uint32_t place, serial, begun, entered;
+};
+
 /* Why a rewrite must not be made now; NULL: it may. A constant text. */
 const char *state_objection(void);
 
@@ -43,6 +51,18 @@ bool state_is_refusal(CUresult result);
 
 /* Streams with unfinished work; false: more than `most`. What was submitted before this call began is among it. */
 bool state_unfinished(struct state_mark *ret_marks, uint32_t most, uint32_t *ret_count);
+
+/*
+ * Calls of other threads that are under way: the device may have their work already, and no stream's number stands for it. False: more than `most`,
+ * or it is not to be known now. Asked before numbers are looked at: what is not among these and came before has its number by then.
+ */
+bool state_flights(struct state_flight *ret_flights, uint32_t most, uint32_t *ret_count);
+/* Its thread's calls of that time have their numbers. */
+bool state_flight_is_over(const struct state_flight *flight);
+/* Is there any? */
+bool state_is_flying(void);
+/* From now on they are counted: before any other here, at cuInit. */
+void state_flights_start(void);
 
 /* Is everything known complete that was submitted before this call, and is there no objection? */
 bool state_is_idle(void);

@@ -14,6 +14,7 @@
 #include "catalogue/catalogue.h"
 #include "config.h"
 #include "emit/emit.h"
+#include "state/flight.h"
 #include "state/internal.h"
 #include "state/launch.h"
 
@@ -146,6 +147,9 @@ void state_before(struct call *call)
 	unsigned int scopes;
 	bool full;
 
+	call->flight = 0;
+	if (call->operation)
+		flight_begins(call);
 	call->stream_kind = STREAM_UNKNOWN;
 	call->backlog = 0;
 	state_launch_end_row();
@@ -267,7 +271,7 @@ static void number_half_done(const struct call *call, CUresult result)
 		(void)order_number(call->stream, (uint64_t)call->operation << 32 | call->name);
 }
 
-void state_after(struct call *call, CUresult result)
+static void settle_call(struct call *call, CUresult result)
 {
 	const struct catalogue_row *row = &catalogue_rows[call->function];
 
@@ -300,6 +304,13 @@ void state_after(struct call *call, CUresult result)
 		observe_copy(call);
 	else if (row->kind == CATALOGUE_KIND_MEMSET)
 		observe_memset(call);
+}
+
+void state_after(struct call *call, CUresult result)
+{
+	settle_call(call, result);
+	if (call->flight)
+		flight_is_over(call);
 }
 
 void state_stream_observed(struct call *call, CUresult result)

@@ -132,8 +132,10 @@ void state_unseen(void);
 /* In a forked child, before anything else here: forget everything, locks included. */
 void state_forked(void);
 
+/* The calling thread ends: nobody looks into its counters any more when this returns. Needs no lock, which the thread may be inside. */
+void state_thread_ends(void);
 /*
- * Exit of the calling thread: its per-thread streams may be taken over once they are known
+ * Behind it, where the thread is inside no call: its per-thread streams may be taken over once they are known
  * complete.
  */
 void state_thread_exit(void);

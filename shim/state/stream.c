@@ -317,10 +317,8 @@ void state_thread_exit(void)
 	uint32_t i;
 
 	state_launch_forget();
-	if ((!thread->serial && !has_launched && !launch_thread.row.listed) ||
-	    !lock_take(&state_lock))
+	if ((!thread->serial && !has_launched) || !lock_take(&state_lock))
 		return;
-	launch_unlist();
 	for (i = 0; i < count; i++) {
 		stream = stream_at(i);
 		launch_release(stream);

@@ -274,6 +274,9 @@ static void *work(void *data)
 			sched_yield();
 		world_synchronize(STREAM(self));
 	}
+	/* As the library's own handler does: others look into what a thread has on its stack. */
+	state_thread_ends();
+	state_thread_exit();
 	return NULL;
 }
 
