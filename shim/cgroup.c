@@ -10,15 +10,17 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "uncancelled.h"
+
 static bool read_text(const char *path, char *ret_text, size_t size)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	int fd = uncancelled_open(path, O_RDONLY | O_CLOEXEC, 0);
 	ssize_t length;
 
 	if (fd < 0)
 		return false;
-	length = read(fd, ret_text, size - 1);
-	close(fd);
+	length = uncancelled_read(fd, ret_text, size - 1);
+	uncancelled_close(fd);
 	if (length <= 0)
 		return false;
 	ret_text[length] = '\0';

@@ -16,6 +16,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "uncancelled.h"
+
 #define PREFIX "SLIPSTREAM_"
 
 struct config config;
@@ -98,7 +100,7 @@ static void tell(const char *text)
 		size = sizeof(line) - 2;
 	make_printable(line);
 	line[size++] = '\n';
-	written = write(STDERR_FILENO, line, (size_t)size);
+	written = uncancelled_write(STDERR_FILENO, line, (size_t)size);
 	(void)written;
 }
 

@@ -26,6 +26,7 @@
 #include "emit/lock.h"
 #include "emit/trace.h"
 #include "emit/usdt.h"
+#include "uncancelled.h"
 
 enum phase { PHASE_CLOSED, PHASE_OPENING, PHASE_OPEN, PHASE_FAILED };
 
@@ -392,7 +393,7 @@ static int open_file(uint32_t pid, uint64_t start_ns)
 	length = snprintf(line, sizeof(line),
 			  "slipstream: cannot write records into '%.300s' (SLIPSTREAM_OUT): %s\n",
 			  config.out, strerrordesc_np(-err));
-	if (length > 0 && write(STDERR_FILENO, line, (size_t)length) < 0) {
+	if (length > 0 && uncancelled_write(STDERR_FILENO, line, (size_t)length) < 0) {
 		/* Nobody to tell. */
 	}
 	return file_open(NULL, pid, start_ns);
@@ -444,7 +445,6 @@ static void __attribute__((constructor)) remember_home(void)
 
 bool emit_open(void)
 {
-	const struct timespec pause = {.tv_nsec = 100000};
 	int saved_errno = errno;
 	int seen = PHASE_CLOSED;
 	int patience = OPEN_PATIENCE;
@@ -466,7 +466,7 @@ bool emit_open(void)
 			trace_opened();
 	}
 	while (seen == PHASE_OPENING && patience-- > 0) {
-		clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
+		uncancelled_nap(100000);
 		seen = __atomic_load_n(&phase, __ATOMIC_ACQUIRE);
 	}
 	errno = saved_errno;

@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #include "emit/record.h"
+#include "uncancelled.h"
 
 /* After a failure to grow, the disk is left alone for this long. */
 #define RETRY_NS UINT64_C(1000000000)
@@ -63,7 +64,7 @@ static int allocate_blocks(int fd, uint64_t offset, uint64_t size)
 	if (!getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur != RLIM_INFINITY &&
 	    offset + size > limit.rlim_cur)
 		return -EFBIG;
-	while (fallocate(fd, 0, (off_t)offset, (off_t)size)) {
+	while (uncancelled_fallocate(fd, 0, (off_t)offset, (off_t)size)) {
 		if (errno == EINTR)
 			continue;
 		if (errno != EOPNOTSUPP && errno != ENOSYS)
@@ -72,7 +73,7 @@ static int allocate_blocks(int fd, uint64_t offset, uint64_t size)
 		 * File systems without fallocate (NFSv3, some FUSE): writing has the same effect.
 		 */
 		while (size > 0) {
-			written = pwrite(fd, zeros, sizeof(zeros), (off_t)offset);
+			written = uncancelled_pwrite(fd, zeros, sizeof(zeros), (off_t)offset);
 			if (written < 0 && errno == EINTR)
 				continue;
 			if (written != sizeof(zeros))
@@ -117,7 +118,8 @@ static int grow(uint64_t want)
 	if (file.retry_ns && now_coarse() < file.retry_ns)
 		return -EAGAIN;
 	err = 0;
-	fd = open(file.path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK);
+	fd = uncancelled_open(file.path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK,
+			      0);
 	if (fd < 0)
 		err = -errno;
 	else if (fstat(fd, &status))
@@ -127,7 +129,7 @@ static int grow(uint64_t want)
 	else
 		err = map_more(fd, want);
 	if (fd >= 0)
-		close(fd);
+		uncancelled_close(fd);
 	file.retry_ns = err ? now_coarse() + RETRY_NS : 0;
 	return err;
 }
@@ -194,7 +196,8 @@ int file_open(const char *folder, uint32_t pid, uint64_t start_ns)
 		err = name_file(folder, pid, start_ns);
 		if (err)
 			goto release;
-		fd = open(file.path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+		fd = uncancelled_open(file.path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
+				      0600);
 		if (fd < 0) {
 			err = -errno;
 			leave_mark(err);
@@ -211,12 +214,12 @@ int file_open(const char *folder, uint32_t pid, uint64_t start_ns)
 	if (err)
 		goto close;
 	if (fd >= 0)
-		close(fd);
+		uncancelled_close(fd);
 	return 0;
 
 close: /* the file stays: an empty one tells the report that a process is missing */
 	if (fd >= 0)
-		close(fd);
+		uncancelled_close(fd);
 release:
 	base = file.base;
 	file.base = NULL;

@@ -12,6 +12,7 @@
 #include "config.h"
 #include "emit/intern.h"
 #include "emit/internal.h"
+#include "uncancelled.h"
 
 #define TEXT_LENGTH 4096
 
@@ -22,10 +23,10 @@ uint32_t process_command(void)
 	ssize_t i;
 	int fd;
 
-	fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
+	fd = uncancelled_open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC, 0);
 	if (fd >= 0) {
-		length = read(fd, text, sizeof(text));
-		close(fd);
+		length = uncancelled_read(fd, text, sizeof(text));
+		uncancelled_close(fd);
 	}
 	if (length <= 0)
 		return 0;

@@ -52,6 +52,7 @@
 #include "config.h"
 #include "emit/file.h"
 #include "emit/internal.h"
+#include "uncancelled.h"
 
 #define DUMP_EVERY_NS  UINT64_C(1000000000) /* the least between two of one reason that are long */
 #define DUMP_SHARE     200
@@ -442,7 +443,7 @@ static void at_end(void)
 	if (tell_at_end && emit_traces_full())
 		tell_at_end();
 	while (!take_token() && patience-- > 0)
-		clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){.tv_nsec = 1000000}, NULL);
+		uncancelled_nap(1000000);
 	if (patience >= 0 && trace_emitters[TRACE_DUMP_END].is_enabled())
 		dump(TRACE_DUMP_LAST);
 	/* The token stays: nobody sends definitions behind the last ones. */

@@ -9,9 +9,9 @@
 #include <errno.h>
 #include <sched.h>
 #include <string.h>
-#include <time.h>
 
 #include "pool/internal.h"
+#include "uncancelled.h"
 
 #define SLOTS 64 /* a power of two */
 /* Blocks in a slot: so that it is two cache lines. */
@@ -67,7 +67,6 @@ static void give_word(struct pool_magazine *magazine)
  */
 static void take_word(struct pool_magazine *magazine)
 {
-	const struct timespec pause = {.tv_nsec = 50000};
 	unsigned int tries = 0;
 	int saved = errno;
 
@@ -75,7 +74,7 @@ static void take_word(struct pool_magazine *magazine)
 		if (++tries % YIELDS)
 			sched_yield();
 		else
-			nanosleep(&pause, NULL);
+			uncancelled_nap(50000);
 	}
 	errno = saved;
 }

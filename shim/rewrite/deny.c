@@ -20,6 +20,7 @@
 #include "emit/emit.h"
 #include "rewrite/events.h"
 #include "sync/site.h"
+#include "uncancelled.h"
 
 #define FILE_MAX ((off_t)1 << 20)
 #define REWRITES 8 /* words of SLIPSTREAM_FIX that are told apart */
@@ -52,7 +53,7 @@ static char *read_file(const char *path, size_t *ret_size)
 {
 	/* An empty list: for who wants the sites recorded only. */
 	static const char nothing[] = "/dev/null";
-	int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	int descriptor = uncancelled_open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0);
 	struct stat status;
 	char *text = NULL;
 	size_t size = 0;
@@ -64,13 +65,13 @@ static char *read_file(const char *path, size_t *ret_size)
 	    (S_ISREG(status.st_mode) || !strcmp(path, nothing)))
 		text = map((size_t)status.st_size + 1);
 	while (text && size < (size_t)status.st_size && got > 0) {
-		got = read(descriptor, text + size, (size_t)status.st_size - size);
+		got = uncancelled_read(descriptor, text + size, (size_t)status.st_size - size);
 		if (got > 0)
 			size += (size_t)got;
 		else if (got < 0 && errno == EINTR)
 			got = 1;
 	}
-	close(descriptor);
+	uncancelled_close(descriptor);
 	/* Shorter than it was: half a list is none. */
 	if (!text || size < (size_t)status.st_size)
 		return NULL;

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "rewrite/pinned.h"
+#include "uncancelled.h"
 
 #define ASK_AGAIN 64
 /* Pages of one block lie on several nodes. */
@@ -31,11 +32,12 @@ static __thread struct {
 void node_start(void)
 {
 	char text[64] = "";
-	int saved = errno, file = open("/sys/devices/system/node/online", O_RDONLY | O_CLOEXEC);
-	ssize_t length = file < 0 ? 0 : read(file, text, sizeof(text) - 1);
+	int saved = errno;
+	int file = uncancelled_open("/sys/devices/system/node/online", O_RDONLY | O_CLOEXEC, 0);
+	ssize_t length = file < 0 ? 0 : uncancelled_read(file, text, sizeof(text) - 1);
 
 	if (file >= 0)
-		close(file);
+		uncancelled_close(file);
 	errno = saved;
 	/* "0" where there is one node, "0-1" or "0,2" where there are more. */
 	node_many = length > 0 && strpbrk(text, "-,");

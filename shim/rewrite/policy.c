@@ -14,6 +14,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "uncancelled.h"
+
 struct sign {
 	const char *name, *tool;
 };
@@ -66,13 +68,13 @@ static int look_at(struct dl_phdr_info *info, size_t size, void *data)
 /* Bytes read, with an end mark; 0: none. */
 static size_t read_file(const char *path, char *ret_text, size_t size)
 {
-	int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+	int descriptor = uncancelled_open(path, O_RDONLY | O_CLOEXEC, 0);
 	ssize_t got;
 
 	if (descriptor < 0)
 		return 0;
-	got = read(descriptor, ret_text, size - 1);
-	close(descriptor);
+	got = uncancelled_read(descriptor, ret_text, size - 1);
+	uncancelled_close(descriptor);
 	if (got < 0)
 		got = 0;
 	ret_text[got] = '\0';

@@ -10,9 +10,6 @@
  *				before it goes down
  */
 #include <errno.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "call.h"
 #include "catalogue/catalogue.h"
@@ -28,6 +25,7 @@
 #include "rewrite/rewrite.h"
 #include "state/proof.h"
 #include "state/state.h"
+#include "uncancelled.h"
 
 /* How long others are waited for that give back, behind settle_work(): they wait for the device. A choice. */
 #define PATIENCE_NS UINT64_C(10000000000)
@@ -66,13 +64,11 @@ static bool others_are_busy(uint64_t waited_ns)
 /* True: some came back since then. */
 static bool wait_for_others(uint64_t since)
 {
-	const struct timespec pause = {.tv_nsec = 50000};
 	uint64_t begun = clock_ticks();
 	int saved = errno;
 
-	/* By the kernel: in nanosleep() a thread can be cancelled. */
 	while (others_are_busy(clock_duration_ns(begun, clock_ticks())))
-		syscall(SYS_nanosleep, &pause, NULL);
+		uncancelled_nap(50000);
 	errno = saved;
 	return __atomic_load_n(&returned, __ATOMIC_SEQ_CST) >= since ||
 	       state_context_ended() >= since;

@@ -22,9 +22,6 @@
  */
 #include <errno.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "clock.h"
 #include "driver/driver.h"
@@ -33,6 +30,7 @@
 #include "rewrite/internal.h"
 #include "state/proof.h"
 #include "state/state.h"
+#include "uncancelled.h"
 
 #define MARKS_MAX   64
 #define FLIGHTS_MAX 64
@@ -287,15 +285,18 @@ void settle_batches(uint64_t context)
 {
 	struct state_mark learned[MARKS_MAX];
 	uint32_t i, count = 0;
+	int before;
 
 	if (!state_asking_begin())
 		return;
+	before = uncancelled_begin();
 	close_open();
 	release_proven();
 	if (closed)
 		count = ask_all(&batches[first], context, learned);
 	show_batches();
 	state_asking_end();
+	uncancelled_end(before);
 	for (i = 0; i < count; i++)
 		state_observed(&learned[i]);
 	if (!count || !state_asking_begin())
@@ -314,15 +315,18 @@ static bool ask_unfinished(uint64_t context)
 	bool busy = false;
 	CUstream handle;
 	CUresult result;
+	int before;
 
 	if (!driver.cuStreamQuery || !driver.cuThreadExchangeStreamCaptureMode)
 		return true;
 	/* A context that ends counts as idle too early; in a moment it has ended. */
 	if (!state_asking_begin())
 		return !state_context_is_ending();
+	before = uncancelled_begin();
 	if (!state_unfinished(marks, MARKS_MAX, &count) ||
 	    driver.cuThreadExchangeStreamCaptureMode(&mode) != CUDA_SUCCESS) {
 		state_asking_end();
+		uncancelled_end(before);
 		return true;
 	}
 	for (i = 0; i < count; i++) {
@@ -339,6 +343,7 @@ static bool ask_unfinished(uint64_t context)
 	}
 	driver.cuThreadExchangeStreamCaptureMode(&mode);
 	state_asking_end();
+	uncancelled_end(before);
 	for (i = 0; i < done; i++)
 		state_observed(&learned[i]);
 	return !busy;
@@ -352,8 +357,7 @@ bool settle_work(uint64_t context)
 	while (!state_is_idle() && !ask_unfinished(context)) {
 		if (clock_now_ns() > end)
 			return false;
-		/* By the kernel: in nanosleep() a thread can be cancelled. */
-		syscall(SYS_nanosleep, &(struct timespec){.tv_nsec = 50000}, NULL);
+		uncancelled_nap(50000);
 		errno = saved;
 	}
 	return true;

@@ -17,6 +17,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "uncancelled.h"
+
 #ifndef MADV_POPULATE_READ
 #define MADV_POPULATE_READ  22
 #define MADV_POPULATE_WRITE 23
@@ -80,13 +82,13 @@ enum stage_memory stage_memory_look(uintptr_t first, uintptr_t end, bool write)
 
 	if (no_mappings)
 		return STAGE_MEMORY_ASK;
-	fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+	fd = uncancelled_open("/proc/self/maps", O_RDONLY | O_CLOEXEC, 0);
 	if (fd < 0) {
 		errno = saved;
 		return STAGE_MEMORY_ASK;
 	}
 	kind = look(fd, first, end, write);
-	close(fd);
+	uncancelled_close(fd);
 	errno = saved;
 	return kind;
 }

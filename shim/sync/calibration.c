@@ -18,6 +18,7 @@
 #include "catalogue/catalogue.h"
 #include "emit/emit.h"
 #include "sync/idle.h"
+#include "uncancelled.h"
 
 #define FIELDS     6
 #define FIELD_SIZE 128
@@ -269,7 +270,7 @@ static void complain(const char *path, unsigned int line, const char *problem)
 				  problem);
 	if (length <= 0)
 		return;
-	if (write(STDERR_FILENO, text, (size_t)length) < 0) {
+	if (uncancelled_write(STDERR_FILENO, text, (size_t)length) < 0) {
 		/* Nobody to tell. */
 	}
 	text[length - 1] = '\0';
@@ -284,7 +285,7 @@ void calibration_load(const char *path)
 	void *text;
 	int fd;
 
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	fd = uncancelled_open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0);
 	if (fd < 0) {
 		complain(path, 0, strerrordesc_np(errno));
 		return;
@@ -313,7 +314,7 @@ void calibration_load(const char *path)
 			munmap(text, (size_t)status.st_size);
 		}
 	}
-	close(fd);
+	uncancelled_close(fd);
 }
 
 const struct calibration_stage *calibration_stage(void)
