@@ -6,15 +6,16 @@
 #include "rewrite/contexts.h"
 
 #include <errno.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "driver/driver.h"
 #include "rewrite/pinned.h"
 #include "state/proof.h"
+#include "uncancelled.h"
 
 struct context_slot contexts_table[CONTEXTS_MAX];
+
+/* A bit for each device that a context had a slot on; never cleared. */
+static uint64_t devices;
 
 /* Threads in a context that is not their own: up while no context ends, by state_contexts_begin(). */
 static uint32_t visitors;
@@ -42,13 +43,22 @@ struct context_slot *contexts_find_or_claim(uint64_t id)
 						 __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
 			continue;
 		slot = &contexts_table[i];
-		if (driver.cuCtxGetDevice(&slot->device) == CUDA_SUCCESS &&
-		    driver.cuCtxGetCurrent && driver.cuCtxGetCurrent(&handle) == CUDA_SUCCESS)
+		if (driver.cuCtxGetDevice(&slot->device) != CUDA_SUCCESS)
+			continue;
+		__atomic_fetch_or(&devices, UINT64_C(1) << (slot->device & 63), __ATOMIC_RELAXED);
+		if (driver.cuCtxGetCurrent && driver.cuCtxGetCurrent(&handle) == CUDA_SUCCESS)
 			/* Release: pairs with whoever reads a handle, contexts_place() above all. */
 			__atomic_store_n(&slot->handle, (uintptr_t)handle, __ATOMIC_RELEASE);
 	}
 	/* Of two threads that claimed one, both use the first; the other slot stays empty. */
 	return slot ? contexts_find(id) : NULL;
+}
+
+unsigned int contexts_devices(void)
+{
+	unsigned int count = (unsigned int)__builtin_popcountll(LOAD(&devices));
+
+	return count ? count : 1;
 }
 
 /*
@@ -109,9 +119,11 @@ uint32_t contexts_visit(const struct context_slot *slot, uint32_t (*give)(uint64
 	CUcontext popped;
 	uint32_t freed;
 	bool pushed;
+	int before;
 
 	if (!driver.cuCtxPushCurrent_v2 || !driver.cuCtxPopCurrent_v2 || !state_contexts_begin())
 		return 0;
+	before = uncancelled_begin();
 	pushed = contexts_place(slot) == CONTEXT_THERE &&
 		 driver.cuCtxPushCurrent_v2((CUcontext)(uintptr_t)LOAD(&slot->handle)) ==
 			 CUDA_SUCCESS;
@@ -119,12 +131,15 @@ uint32_t contexts_visit(const struct context_slot *slot, uint32_t (*give)(uint64
 	if (pushed)
 		__atomic_add_fetch(&visitors, 1, __ATOMIC_SEQ_CST);
 	state_asking_end();
-	if (!pushed)
+	if (!pushed) {
+		uncancelled_end(before);
 		return 0;
+	}
 	/* Whoever ends the context waits for us: its addresses would be another's before they are freed here. */
 	freed = give(id);
 	driver.cuCtxPopCurrent_v2(&popped);
 	__atomic_sub_fetch(&visitors, 1, __ATOMIC_SEQ_CST);
+	uncancelled_end(before);
 	return freed;
 }
 
@@ -133,7 +148,7 @@ void contexts_wait_for_visitors(void)
 	int saved = errno;
 
 	while (__atomic_load_n(&visitors, __ATOMIC_SEQ_CST))
-		syscall(SYS_nanosleep, &(struct timespec){.tv_nsec = 50000}, NULL);
+		uncancelled_nap(50000);
 	errno = saved;
 }
 

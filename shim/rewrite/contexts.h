@@ -34,6 +34,9 @@ struct context_slot *contexts_find(uint64_t id);
 /* The same, of the current context, which gets one; NULL: the table is full. */
 struct context_slot *contexts_find_or_claim(uint64_t id);
 
+/* On how many devices have contexts had a slot? At least one. */
+unsigned int contexts_devices(void);
+
 /* Is the context still the one that had the id? Between state_contexts_begin() and state_asking_end() only: then none ends meanwhile. */
 enum context_place { CONTEXT_THERE, CONTEXT_GONE, CONTEXT_UNKNOWN };
 enum context_place contexts_place(const struct context_slot *slot);

@@ -4,8 +4,8 @@
  * that is given out is used by nobody; on frees_held.c for what is held, and for giving it back.
  *
  * As in pinned.c a free returns without the driver's wait (its text says "may"), unless `strict-free` asks for that; and the driver frees
- * only in a free that may not be parked, in one that the limit does not let in, and in an allocation that the driver has no memory for, once
- * nothing is at work (settle_work()).
+ * only in a free that may not be parked, in one that the limit does not let in, in an allocation that the driver has no memory for, once
+ * nothing is at work (settle_work()), and, while memory is tight (held_is_tight()), in a free or a cuCtxSynchronize that finds nothing at work.
  *
  * Only blocks that cuMemAlloc made through here are in the pool. So memory of asynchronous pools, managed and mapped memory, pitched
  * blocks, and what another process or API owns go to the driver as they are; and a block that something outside this process may reach
@@ -46,6 +46,12 @@ static bool allocate(struct call *call, uint64_t context, CUresult *ret_result,
 	do
 		result = driver.cuMemAlloc_v2(&address, size);
 	while (result == CUDA_ERROR_OUT_OF_MEMORY && rewrite_make_room(call, &room));
+	if (result == CUDA_ERROR_OUT_OF_MEMORY) {
+		/* Here, since the wrapper would look for room once more, and wait for it. */
+		*ret_result = driver.cuMemAlloc_v2(ret_address, bytes);
+		call->left = clock_ticks();
+		return true;
+	}
 	call->left = clock_ticks();
 	if (result != CUDA_SUCCESS)
 		return false;
@@ -104,6 +110,27 @@ bool rewrite_device_alloc(struct call *call, CUresult *ret_result, CUdeviceptr *
 	return done;
 }
 
+static const char tight[] = "most of the memory is in use, and nothing is at work";
+
+void device_context_synchronized(const struct call *call)
+{
+	uint64_t context = state_context_id(call->context);
+	struct pool_bytes bytes;
+	uint32_t freed;
+
+	pool_bytes(POOL_DEVICE, &bytes);
+	/* The driver's free waits for what others have submitted meanwhile: then not now. */
+	if (!bytes.held || !held_is_tight(0) || !context || state_current_context() != context ||
+	    !state_is_idle())
+		return;
+	freed = held_give_back(POOL_DEVICE, context, 0);
+	if (!freed)
+		return;
+	emit_note(NOTE_REWRITE, tight);
+	events_real_free(call, CONFIG_FIX_FREES, tight, freed, 0);
+	counts_bytes();
+}
+
 /* NULL: the block may be parked. */
 static const char *must_really_free(struct call *call, const struct pool_block *block)
 {
@@ -156,7 +183,7 @@ bool rewrite_device_free(struct call *call, CUresult *ret_result, CUdeviceptr ad
 	struct pool_bytes bytes;
 	uint32_t freed;
 	const char *why;
-	bool again;
+	bool again, idle;
 
 	if (!look(call, address, &block, &again)) {
 		if (!room_is_to_leave())
@@ -175,10 +202,13 @@ bool rewrite_device_free(struct call *call, CUresult *ret_result, CUdeviceptr ad
 		return true;
 	}
 	why = must_really_free(call, &block);
+	idle = !why && state_is_idle();
+	if (idle && held_is_tight(block.size))
+		why = tight;
 	/* Before it is parked: from then on others may take it. */
 	if (!why)
 		held_more(block.context, block.size);
-	if (!why && pool_park(address, block.context, state_is_idle())) {
+	if (!why && pool_park(address, block.context, idle)) {
 		COUNT_FREES(parked, 1);
 		if (config.relax & CONFIG_STRICT_FREE) {
 			COUNT_FREES(waits_made, call->pending_count != 0);
@@ -201,6 +231,8 @@ bool rewrite_device_free(struct call *call, CUresult *ret_result, CUdeviceptr ad
 		why = "a free above the limit";
 		pool_bytes(POOL_DEVICE, &bytes);
 		freed += held_give_some_back(POOL_DEVICE, block.context, bytes.limit / 2);
+	} else if (why == tight && *ret_result == CUDA_SUCCESS) {
+		freed += held_give_back(POOL_DEVICE, block.context, 0);
 	}
 	if (why) {
 		emit_note(NOTE_REWRITE, why);

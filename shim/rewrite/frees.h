@@ -16,8 +16,17 @@
 
 #include "pool/pool.h"
 
+struct call;
+
 /* Sets the pool's limits by the current context's device, at the first call. NULL, or why nothing may be held (yet): a constant text. */
 const char *held_start(void);
+
+/*
+ * Is more than half of the memory in use or held, of the devices that it holds memory of together, as far as calls told of it? Then a block whose free would wait
+ * for nothing goes to the driver: held, it could be what an allocation of another size misses while a kernel runs, and then nothing can be given back. `more`:
+ * bytes that are neither known as the program's nor held at this moment. Cheap.
+ */
+bool held_is_tight(uint64_t more);
 
 /* The pool holds so many bytes more, or less, of the context; held_more(): which must be current. */
 void held_more(uint64_t context, uint64_t bytes);
@@ -45,6 +54,9 @@ uint32_t held_give_all_back(uint64_t context);
  */
 uint32_t held_give_back_everywhere(int device, uint64_t current,
 				   uint32_t (*give)(uint64_t context));
+
+/* frees.c: all of the context's work has just been waited for: where memory is tight what is held of its device memory goes, if nothing else is at work. */
+void device_context_synchronized(const struct call *call);
 
 /* frees_array.c: by the driver. */
 CUresult array_destroy(const struct pool_block *block);

@@ -15,13 +15,19 @@
 #include "rewrite/internal.h"
 #include "stage/drain.h"
 #include "state/proof.h"
+#include "state/state.h"
+#include "uncancelled.h"
 
 /* A program that frees memory expects others to find it: an eighth of the device is kept from them at most. A choice. */
 #define SHARE 8
+/* And where more than this part is in use, none of what can go back without a wait. A choice. */
+#define TIGHT 2
 /* Arrays are not used again: less of them. */
 #define ARRAY_SHARE 32
 
 #define LOAD(pointer) __atomic_load_n(pointer, __ATOMIC_RELAXED)
+
+static uint64_t total_bytes; /* of the first device; written once, before any block is made */
 
 const char *held_start(void)
 {
@@ -47,12 +53,23 @@ const char *held_start(void)
 		__atomic_store_n(&state, UNKNOWABLE, __ATOMIC_RELAXED);
 		return why[UNKNOWABLE];
 	}
+	__atomic_store_n(&total_bytes, total, __ATOMIC_RELAXED);
 	/* One limit for all devices together: each of them then holds no more than its share, if they are alike. */
 	pool_start(POOL_DEVICE, total / SHARE);
 	pool_start(POOL_ARRAY, total / ARRAY_SHARE);
 	/* Release: pairs with the load above: who sees it sees the limits. */
 	__atomic_store_n(&state, KNOWN, __ATOMIC_RELEASE);
 	return NULL;
+}
+
+bool held_is_tight(uint64_t more)
+{
+	struct pool_bytes device, arrays;
+
+	pool_bytes(POOL_DEVICE, &device);
+	pool_bytes(POOL_ARRAY, &arrays);
+	return more + state_device_bytes() + device.held + arrays.held + arrays.live >
+	       LOAD(&total_bytes) / TIGHT * contexts_devices();
 }
 
 void held_more(uint64_t context, uint64_t bytes)
@@ -110,6 +127,7 @@ static uint32_t give_back(enum pool_kind kind, uint64_t context, uint64_t keep, 
 	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
 	const struct pool_block *block;
 	struct pool_block *list;
+	int before = uncancelled_begin();
 	uint32_t count = 0;
 	bool relaxed;
 
@@ -117,6 +135,7 @@ static uint32_t give_back(enum pool_kind kind, uint64_t context, uint64_t keep, 
 	list = pool_give_some_back(kind, context, keep, most);
 	if (!list) {
 		room_giving_end(false);
+		uncancelled_end(before);
 		return 0;
 	}
 	/* A capture elsewhere, should one have begun, is not to notice. */
@@ -136,6 +155,7 @@ static uint32_t give_back(enum pool_kind kind, uint64_t context, uint64_t keep, 
 	if (relaxed)
 		driver.cuThreadExchangeStreamCaptureMode(&mode);
 	room_giving_end(true);
+	uncancelled_end(before);
 	pool_spare(list);
 	return count;
 }

@@ -30,6 +30,7 @@
 #include "stage/drain.h"
 #include "state/proof.h"
 #include "state/state.h"
+#include "uncancelled.h"
 
 void pinned_drop(bool (*lives)(uint64_t context))
 {
@@ -91,17 +92,20 @@ static uint32_t free_list(struct pool_block *list)
 
 uint32_t pinned_give_all_back(uint64_t context)
 {
+	int before = uncancelled_begin();
 	uint32_t freed;
 
 	room_giving_begin();
 	freed = free_list(pool_give_back(POOL_PINNED, context, 0, true));
 	room_giving_end(freed);
+	uncancelled_end(before);
 	return freed;
 }
 
 uint32_t pinned_give_some_back(uint64_t context, uint64_t keep)
 {
 	uint64_t end = clock_now_ns() + GIVE_BACK_NS;
+	int before = uncancelled_begin();
 	uint32_t freed = 0, now;
 
 	do {
@@ -110,6 +114,7 @@ uint32_t pinned_give_some_back(uint64_t context, uint64_t keep)
 		room_giving_end(now);
 		freed += now;
 	} while (now && clock_now_ns() < end);
+	uncancelled_end(before);
 	return freed;
 }
 
@@ -130,6 +135,12 @@ static bool allocate(struct call *call, uint64_t context, CUresult *ret_result, 
 	do
 		result = driver_alloc(&address, size, flags);
 	while (result == CUDA_ERROR_OUT_OF_MEMORY && rewrite_make_room(call, &room));
+	if (result == CUDA_ERROR_OUT_OF_MEMORY) {
+		/* Here, since the wrapper would look for room once more, and wait for it. */
+		*ret_result = driver_alloc(ret_address, bytes, flags);
+		call->left = clock_ticks();
+		return true;
+	}
 	call->left = clock_ticks();
 	if (result != CUDA_SUCCESS)
 		return false;
@@ -358,6 +369,7 @@ void rewrite_context_synchronized(struct call *call)
 	uint32_t freed, unfinished;
 
 	array_context_synchronized(context);
+	device_context_synchronized(call);
 	if (room_is_to_leave() && state_is_alone(call->context) &&
 	    state_unfinished(&(struct state_mark){0}, 1, &unfinished) && !unfinished)
 		room_leave(call, CUDA_SUCCESS);

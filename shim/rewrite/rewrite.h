@@ -88,7 +88,7 @@ bool rewrite_device_export(struct call *call, CUresult *ret_result, CUdeviceptr 
 /* Held blocks count as free. */
 bool rewrite_memory_info(struct call *call, CUresult *ret_result, size_t *ret_free,
 			 size_t *ret_total);
-/* Not a hook. The call has waited for its context (cuCtxSynchronize): held blocks that are old may go in it. */
+/* Not a hook. The call has waited for its context (cuCtxSynchronize): held blocks that are old may go in it, and all where device memory is tight. */
 void rewrite_context_synchronized(struct call *call);
 /*
  * Not a hook. The driver had no memory for this call, and the catalogue says that it had no effect (`retry`). True: held blocks went

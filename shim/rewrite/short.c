@@ -151,7 +151,8 @@ bool short_device_free(uint32_t function, CUdeviceptr address)
 	seen = state_at_a_glance();
 	size = __atomic_load_n(&block->size, __ATOMIC_RELAXED);
 	requested = __atomic_load_n(&block->requested, __ATOMIC_RELAXED);
-	if (seen == STATE_UNCLEAR)
+	/* Where memory is tight, what waits for nothing goes to the driver. */
+	if (seen == STATE_UNCLEAR || (seen == STATE_IDLE && held_is_tight(0)))
 		return false;
 	/* Out before it is parked: from then on others may take it, and say that it is theirs. */
 	bytes = state_device_ends(address);

@@ -59,6 +59,7 @@ static struct {
 static uint64_t
 	host_ranges; /* that the device may write and the host read; written under the lock, read by anyone */
 static uint64_t shared_ranges; /* that other processes see; likewise */
+static uint64_t on_devices;    /* bytes of ranges that lie there; likewise */
 static uint32_t incomplete;    /* something could not be stored; for good */
 /* Written under the lock, read by anyone; never the same again. A line of its own: every copy reads it. */
 static struct {
@@ -95,6 +96,11 @@ static bool may_be_on_host(const struct range *range)
 {
 	return range->kind == MEMORY_PINNED || range->kind == MEMORY_REGISTERED ||
 	       range->kind == MEMORY_MANAGED || range->flags & (RANGE_FOREIGN | RANGE_UNPLACED);
+}
+
+static bool is_on_device(const struct range *range)
+{
+	return range->kind == MEMORY_DEVICE || range->kind == MEMORY_POOL;
 }
 
 /* The chunk that holds, or would hold, the address: the last that begins at or below it, or 0. */
@@ -172,6 +178,8 @@ static void take_out(struct range *range)
 		STATE_STORE(&host_ranges, host_ranges - 1);
 	if (range->flags & RANGE_SHARED)
 		STATE_STORE(&shared_ranges, shared_ranges - 1);
+	if (is_on_device(range))
+		STATE_STORE(&on_devices, on_devices - range->bytes);
 	chunk->count--;
 	if (i < chunk->count)
 		memmove(range, range + 1, (chunk->count - i) * sizeof(*range));
@@ -230,6 +238,8 @@ static bool insert(const struct range *range)
 		STATE_STORE(&host_ranges, host_ranges + 1);
 	if (range->flags & RANGE_SHARED)
 		STATE_STORE(&shared_ranges, shared_ranges + 1);
+	if (is_on_device(range))
+		STATE_STORE(&on_devices, on_devices + range->bytes);
 	return true;
 }
 
@@ -385,6 +395,11 @@ void state_device_asked(uint64_t address, uint64_t start, uint64_t bytes, int or
 bool memory_host_reads(void)
 {
 	return STATE_LOAD(&host_ranges) || STATE_LOAD(&incomplete);
+}
+
+uint64_t state_device_bytes(void)
+{
+	return STATE_LOAD(&on_devices);
 }
 
 bool memory_others_read(void)
@@ -584,6 +599,7 @@ void memory_clear(void)
 	empty = NULL;
 	host_ranges = 0;
 	shared_ranges = 0;
+	on_devices = 0;
 	incomplete = 0;
 	arena_done(&arena);
 }

@@ -93,6 +93,8 @@ void state_pinned_ends(uint64_t address);
  * context has SYNC_MEMOPS, and nothing has happened. Begins again: it was not taken after all.
  */
 uint64_t state_device_ends(uint64_t address);
+/* Bytes of memory on all devices that the program has, as far as calls told of it: no arrays, nothing of other processes. */
+uint64_t state_device_bytes(void);
 void state_device_begins(uint64_t address, uint64_t bytes);
 void state_host_registered(struct call *call, const void *address, uint64_t bytes);
 

@@ -22,6 +22,9 @@
 #define BYTES 5000
 
 CUresult cuCtxCreate_v2(CUcontext *, unsigned int, CUdevice);
+/* Headers rename it, with other parameters. */
+CUresult add_node(CUgraphNode *, CUgraph, const CUgraphNode *, size_t,
+		  CUgraphNodeParams *) __asm__("cuGraphAddNode");
 
 int failures;
 
@@ -689,6 +692,21 @@ static void ends_tight(void)
 		pthread_join(threads[i], NULL);
 }
 
+/* Some of them, while a kernel works, so that they are held however little memory there is; it ends behind them. `own`: their context. */
+static void free_beside_work(CUcontext own, CUdeviceptr *blocks, int *count, int some)
+{
+	static CUstream worker;
+
+	OK(cuCtxSetCurrent(context));
+	if (!worker)
+		worker = new_stream(CU_STREAM_NON_BLOCKING);
+	close_gate(worker);
+	OK(cuCtxSetCurrent(own));
+	while (some--)
+		OK(cuMemFree(blocks[--*count]));
+	*flag = 1;
+}
+
 static void sleep_long(void *data)
 {
 	usleep(200000);
@@ -709,9 +727,9 @@ static void *end_busy(void *work)
 
 	OK(cuCtxCreate_v2(&own, 0, 0));
 	OK(cuMemAlloc(&block, 1 << 20));
-	OK(cuMemFree(block));
 	stream = new_stream(CU_STREAM_NON_BLOCKING);
 	OK(cuLaunchHostFunc(stream, *(CUhostFn *)work, NULL));
+	OK(cuMemFree(block));
 	pthread_barrier_wait(&barrier);
 	OK(cuCtxDestroy(own));
 	return NULL;
@@ -1205,8 +1223,7 @@ static void full_capture(void)
 	for (count = 0; count < 64; count++)
 		if (cuMemAlloc(&blocks[count], 1 << 20) != CUDA_SUCCESS)
 			break;
-	OK(cuMemFree(blocks[--count]));
-	OK(cuMemFree(blocks[--count]));
+	free_beside_work(context, blocks, &count, 2);
 	pthread_create(&thread, NULL, capture_full, NULL);
 	pthread_barrier_wait(&barrier);
 	OK(cuMemAllocAsync(&late, 1 << 20, filler)); /* a capture does not forbid it */
@@ -1308,10 +1325,146 @@ static void full_waited_for(void)
 	begun = seconds();
 	EXPECT(cuMemAlloc(&large, (size_t)1 << 45) == CUDA_ERROR_OUT_OF_MEMORY);
 	EXPECT(seconds() - begun < 0.5);
+	begun = seconds();
 	EXPECT(cuMemAlloc(&large, free_bytes - (1 << 20)) == CUDA_ERROR_OUT_OF_MEMORY);
+	/* One time, not once more by the wrapper. */
+	EXPECT(seconds() - begun > 0.9 && seconds() - begun < 1.8);
 	*flag = 1;
 	OK(cuCtxSynchronize());
 	OK(cuMemAlloc(&large, free_bytes - (1 << 20)));
+}
+
+/* Most of the memory is the program's; blocks of a sixteenth each, and the rest of it. What can go back is `blocks`. */
+static void fill_device(CUdeviceptr blocks[4], size_t bytes)
+{
+	size_t free_bytes, total;
+	CUdeviceptr rest;
+
+	for (int i = 0; i < 4; i++)
+		OK(cuMemAlloc(&blocks[i], bytes));
+	OK(cuMemGetInfo(&free_bytes, &total));
+	OK(cuMemAlloc(&rest, free_bytes - (1 << 20)));
+	OK(cuCtxSynchronize());
+}
+
+/* A kernel works that waits for this thread, and memory of another size is wanted: it must be the driver's, not held. */
+static void wants_another_size(CUstream stream, size_t bytes)
+{
+	size_t free_bytes, total;
+	CUdeviceptr large;
+	double begun;
+
+	close_gate(stream);
+	OK(cuMemGetInfo(&free_bytes, &total));
+	EXPECT(free_bytes >= 4 * bytes);
+	begun = seconds();
+	OK(cuMemAlloc(&large, 3 * bytes));
+	EXPECT(seconds() - begun < 0.5);
+	*flag = 1;
+	OK(cuStreamSynchronize(stream));
+}
+
+/* Freed while nothing is at work. */
+static void tight(void)
+{
+	CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
+	CUdeviceptr blocks[4];
+
+	fill_device(blocks, 900 << 10);
+	for (int i = 0; i < 4; i++)
+		OK(cuMemFree(blocks[i]));
+	wants_another_size(stream, 900 << 10);
+}
+
+/* Freed beside work, which the program then waits for: with its context, or until another free finds nothing at work. */
+static void tight_waited(bool by_free)
+{
+	CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
+	CUdeviceptr blocks[4], more;
+	CUevent event;
+
+	OK(cuEventCreate(&event, 0));
+	OK(cuMemAlloc(&more, 512));
+	fill_device(blocks, 900 << 10);
+	close_gate(stream);
+	OK(cuEventRecord(event, stream));
+	for (int i = 0; i < 4; i++)
+		OK(cuMemFree(blocks[i]));
+	*flag = 1;
+	if (by_free) {
+		OK(cuEventSynchronize(event));
+		OK(cuMemFree(more));
+	} else {
+		OK(cuCtxSynchronize());
+	}
+	wants_another_size(stream, 900 << 10);
+}
+
+static void tight_context(void)
+{
+	tight_waited(false);
+}
+
+static void tight_free(void)
+{
+	tight_waited(true);
+}
+
+/* The program waits for its context while another one of the device works: the driver's free would wait for that. */
+static void tight_beside(void)
+{
+	CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
+	CUdeviceptr blocks[4];
+	CUcontext second;
+
+	fill_device(blocks, 900 << 10);
+	close_gate(stream);
+	for (int i = 0; i < 4; i++)
+		OK(cuMemFree(blocks[i]));
+	*flag = 1;
+	OK(cuStreamSynchronize(stream));
+	OK(cuCtxCreate_v2(&second, 0, 0));
+	load();
+	close_gate(new_stream(CU_STREAM_NON_BLOCKING));
+	OK(cuCtxSetCurrent(context));
+	OK(cuCtxSynchronize());
+	*flag = 1;
+	OK(cuCtxSetCurrent(second));
+	OK(cuCtxSynchronize());
+	OK(cuCtxSetCurrent(context));
+	OK(cuCtxSynchronize());
+}
+
+/* Freed beside work that goes on: what is wanted then is refused after a while, which is waited for once. */
+static void tight_once(void)
+{
+	CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
+	CUdeviceptr blocks[4], large;
+	double begun;
+
+	fill_device(blocks, 900 << 10);
+	close_gate(stream);
+	for (int i = 0; i < 4; i++)
+		OK(cuMemFree(blocks[i]));
+	begun = seconds();
+	EXPECT(cuMemAlloc(&large, 2700 << 10) == CUDA_ERROR_OUT_OF_MEMORY);
+	EXPECT(seconds() - begun > 0.9 && seconds() - begun < 1.8);
+	*flag = 1;
+	OK(cuMemAlloc(&large, 2700 << 10));
+}
+
+/* Less than half of it is in use: what is freed is held, as ever. */
+static void not_tight(void)
+{
+	CUdeviceptr block, other;
+
+	OK(cuMemAlloc(&other, 12 << 20));
+	OK(cuMemAlloc(&block, 2 << 20));
+	OK(cuMemFree(block));
+	OK(cuMemAlloc(&other, 2 << 20));
+	EXPECT(other == block);
+	OK(cuMemFree(other));
+	OK(cuCtxSynchronize());
 }
 
 /* What is being given back, which takes as long as the device works, is free all the while. */
@@ -1355,8 +1508,7 @@ static void full_stream(void)
 		for (count = 0; count < 64; count++)
 			if (cuMemAlloc(&blocks[count], 1 << 20) != CUDA_SUCCESS)
 				break;
-		OK(cuMemFree(blocks[--count]));
-		OK(cuMemFree(blocks[--count]));
+		free_beside_work(third, blocks, &count, 2);
 		OK(cuCtxSetCurrent(way ? NULL : context));
 		OK(cuMemAllocAsync(&at, 1 << 20, stream));
 		OK(cuMemFreeAsync(at, stream));
@@ -1384,8 +1536,7 @@ static void full_contexts(void)
 	for (count = 0; count < 64; count++)
 		if (cuMemAlloc(&blocks[count], 1 << 20) != CUDA_SUCCESS)
 			break;
-	OK(cuMemFree(blocks[--count]));
-	OK(cuMemFree(blocks[--count]));
+	free_beside_work(others, blocks, &count, 2);
 	OK(cuMemAlloc(&at, 1200000));
 }
 
@@ -1412,8 +1563,7 @@ static void full(void)
 			if (cuMemAlloc(&blocks[count], 1 << 20) != CUDA_SUCCESS)
 				break;
 		EXPECT(count > 10 && count < 64);
-		OK(cuMemFree(blocks[--count]));
-		OK(cuMemFree(blocks[--count]));
+		free_beside_work(way & 1 ? second : context, blocks, &count, 2);
 		OK(cuCtxSetCurrent(context));
 		OK(cuMemGetInfo(&left, &total));
 		EXPECT(left >= 2 << 20);
@@ -1474,6 +1624,12 @@ static void retry(const char *name)
 	CUresult result = CUDA_ERROR_UNKNOWN;
 	size_t pitch;
 	int count;
+	CUDA_MEM_ALLOC_NODE_PARAMS memory = {
+		.poolProps = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+			      .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0}},
+		.bytesize = 64};
+	CUgraphNodeParams empty = {.type = CU_GRAPH_NODE_TYPE_EMPTY};
+	CUgraphNode node;
 	uint64_t ns = 0;
 	void *parameters[] = {&ns};
 
@@ -1506,6 +1662,8 @@ static void retry(const char *name)
 	TRY(cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRetain(&second, 0));
 	TRY(cuGraphInstantiateWithFlags, cuGraphInstantiate(&exec, made, 0));
 	TRY(cuGraphUpload, cuGraphUpload(exec, filler));
+	TRY(cuGraphAddMemAllocNode, cuGraphAddMemAllocNode(&node, made, NULL, 0, &memory));
+	TRY(cuGraphAddNode, add_node(&node, made, NULL, 0, &empty));
 	/* These may have had an effect. */
 	TRY(cuLaunchKernel, cuLaunchKernel(spin, 1, 1, 1, 1, 1, 1, 0, filler, parameters, NULL));
 	TRY(cuGraphLaunch, cuGraphLaunch(exec, filler));
@@ -1566,6 +1724,12 @@ static const struct {
 	{"full-twice", full_twice},
 	{"full-stream", full_stream},
 	{"full-info", full_info},
+	{"tight", tight},
+	{"tight-context", tight_context},
+	{"tight-free", tight_free},
+	{"tight-beside", tight_beside},
+	{"tight-once", tight_once},
+	{"not-tight", not_tight},
 	{"full-waited-for", full_waited_for},
 	{"full-contexts", full_contexts},
 	{"released-pinned", released_pinned},

@@ -32,6 +32,7 @@ RETRIES = {
     "cuArrayCreate_v2": (1, 1), "cuArray3DCreate_v2": (1, 1), "cuMemCreate": (1, 2), "cuModuleLoadData": (2, 1),
     "cuModuleGetFunction": (4, 1), "cuOccupancyMaxActiveBlocksPerMultiprocessor": (1, 1), "cuFuncGetAttribute": (1, 1), "cuStreamCreate": (2, 1), "cuStreamCreateWithPriority": (1, 1), "cuCtxCreate_v2": (1, 2),
     "cuCtxSetLimit": (1, 1), "cuDevicePrimaryCtxRetain": (3, 2), "cuGraphInstantiateWithFlags": (2, 1), "cuGraphUpload": (1, 1),
+    "cuGraphAddMemAllocNode": (1, 1), "cuGraphAddNode": (1, 1),
     "cuLaunchKernel": (4, 0), "cuGraphLaunch": (1, 0),
 }
 LIMIT_S = 20
@@ -175,6 +176,17 @@ def cases(options):
         _, total, reasons = run(options, [options.cases, "full-waited-for"], SIMCUDA_MEMORY=str(32 << 20))
         expect(total["purges"] == 1 and reasons["held memory stays, since work does not end"] == 1, f"counts {dict(total)} {dict(reasons)}")
 
+    def tight():
+        """While most of the memory is in use nothing is held that could go back without a wait."""
+        why = "most of the memory is in use, and nothing is at work"
+        for name, freed, parked in (("tight", 4, 0), ("tight-context", 4, 4), ("tight-free", 5, 4), ("tight-beside", 4, 4)):
+            _, total, reasons = run(options, [options.cases, name], SIMCUDA_MEMORY=str(32 << 20))
+            expect(total["real_frees"] == freed and total["parked"] == parked and reasons[why] and not total["purges"], f"{name}: counts {dict(total)} {dict(reasons)}")
+        _, total, _ = run(options, [options.cases, "tight-once"], SIMCUDA_MEMORY=str(32 << 20))
+        expect(total["parked"] == 4 and total["purges"] == 1, f"counts {dict(total)}")
+        _, total, reasons = run(options, [options.cases, "not-tight"], SIMCUDA_MEMORY=str(32 << 20))
+        expect(total["hits"] == 1 and not total["real_frees"] and not reasons[why], f"counts {dict(total)} {dict(reasons)}")
+
     def blocking():
         _, total, reasons = run(options, [options.cases, "others"], CUDA_LAUNCH_BLOCKING="1")
         expect(not total["misses"] and reasons["off: CUDA_LAUNCH_BLOCKING is set"] == 1, f"{dict(total)} {dict(reasons)}")
@@ -213,6 +225,7 @@ def cases(options):
     yield "asked-of-contexts", asked
     yield "ended-meanwhile", ended_meanwhile
     yield "full", full
+    yield "tight", tight
     yield "launch-blocking", blocking
     yield "switched-off", switched_off
     yield "no-ids", no_ids

@@ -1148,6 +1148,22 @@ static void old(void)
 	}
 }
 
+/* With a driver that has no more: refused after a while, since a kernel works, which is waited for once. */
+static void refused_once(void)
+{
+	CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
+	unsigned char *block = allocate(1);
+	uint64_t begun;
+	void *other;
+
+	close_gate(stream);
+	OK(cuMemFreeHost(block));
+	begun = now_ns();
+	EXPECT(cuMemHostAlloc(&other, 10 * BYTES, 0) == CUDA_ERROR_OUT_OF_MEMORY);
+	EXPECT(now_ns() - begun > 900000000 && now_ns() - begun < 1800000000);
+	*flag = 1;
+}
+
 /* With SLIPSTREAM_POOL_AGE=20ms: the program waits for its context while another one works. The driver's free would wait for that, too. */
 static void old_beside_work(void)
 {
@@ -1375,6 +1391,7 @@ static const struct {
 	{"old", old},
 	{"old-beside-work", old_beside_work},
 	{"write-combined", write_combined},
+	{"refused-once", refused_once},
 	{"mixed", mixed},
 };
 

@@ -215,6 +215,8 @@ def faults(options):
         expect(total["purges"] == 1 and total["real_frees"] == 2, f"counts {dict(total)}")
     yield "purge", purge
 
+    yield "refused-once", lambda: run(options, [options.cases, "refused-once"], SIMCUDA_FAIL="cuMemHostAlloc:2+:2")
+
     def elsewhere():
         _, total, _ = run(options, [options.cases, "purge-elsewhere"], SIMCUDA_FAIL="cuMemHostAlloc:3:2")
         expect(total["purges"] == 1 and total["real_frees"] == 2, f"counts {dict(total)}")

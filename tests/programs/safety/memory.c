@@ -117,7 +117,7 @@ static void full(char **arguments)
 {
 	static CUdeviceptr blocks[MOST];
 	size_t total, left, unit;
-	unsigned int count, half;
+	unsigned int count, half, few;
 	CUdeviceptr large;
 	CUmemoryPool pool;
 	CUstream stream;
@@ -133,9 +133,16 @@ static void full(char **arguments)
 		printf("# %u blocks of %zu MiB\n", count, unit >> 20);
 		EXPECT(count >= 32);
 		half = count / 2;
-		if (round == 2) /* held with work in flight */
+		few = round == 2 ? 4 : 0;
+		if (few) {
+			/* Held, since work is in flight, and few enough for that; another size is wanted. */
 			spin(&world, stream, 20000000);
-		give_back(blocks, half);
+			give_back(blocks, few);
+			TELL("three units beside work", cuMemAlloc(&large, 3 * unit));
+			TELL("free", cuMemFree(large));
+			spin(&world, stream, 20000000);
+		}
+		give_back(blocks + few, half - few);
 		OK(cuMemGetInfo(&left, &total));
 		EXPECT(left >= (half - 1) * unit);
 		/* Of other sizes than what is held. */

@@ -272,7 +272,91 @@ static void test_a_context_ends_behind_its_visitors(void **state)
 	assert_int_equal(freed, 1);
 }
 
+static uint32_t be_cancelled(uint64_t context)
+{
+	__atomic_store_n(&is_inside, true, __ATOMIC_SEQ_CST);
+	while (!__atomic_load_n(&may_leave, __ATOMIC_SEQ_CST))
+		usleep(1000);
+	/* As in a driver that waits. */
+	pthread_testcancel();
+	return 0;
+}
+
+static void *visit_and_be_cancelled(void *data)
+{
+	world_context = own;
+	contexts_visit(contexts_find(other), be_cancelled);
+	__atomic_store_n((bool *)data, true, __ATOMIC_SEQ_CST);
+	pthread_testcancel();
+	return NULL;
+}
+
+/* Or its context could never end. */
+static void test_no_visitor_is_cancelled(void **state)
+{
+	bool came_back = false;
+	pthread_t visitor;
+	void *status;
+
+	is_inside = may_leave = has_ended = false;
+	own = world_context;
+	other = ++contexts;
+	world_launch(LEGACY, KERNEL(0));
+	world_context_synchronize();
+	world_context = other;
+	release(allocate(true));
+	world_context = own;
+	assert_int_equal(pthread_create(&visitor, NULL, visit_and_be_cancelled, &came_back), 0);
+	while (!__atomic_load_n(&is_inside, __ATOMIC_SEQ_CST))
+		usleep(1000);
+	pthread_cancel(visitor);
+	__atomic_store_n(&may_leave, true, __ATOMIC_SEQ_CST);
+	pthread_join(visitor, &status);
+	assert_true(came_back);
+	assert_ptr_equal(status, PTHREAD_CANCELED);
+	end_context(NULL);
+	assert_true(has_ended);
+}
+
 /* ---- questions to the driver ---- */
+
+static CUresult query_and_be_cancelled(CUstream stream)
+{
+	pthread_testcancel();
+	return CUDA_ERROR_NOT_READY;
+}
+
+static void *ask_and_be_cancelled(void *data)
+{
+	world_context = own;
+	pthread_cancel(pthread_self());
+	(void)allocate(true);
+	__atomic_store_n((bool *)data, true, __ATOMIC_SEQ_CST);
+	(void)settle_work(own);
+	pthread_testcancel();
+	return NULL;
+}
+
+/* Or nobody could ask again: a lock is held meanwhile. */
+static void test_nobody_is_cancelled_who_asks(void **state)
+{
+	CUdeviceptr block = allocate(true);
+	bool came_back = false;
+	pthread_t thread;
+	void *status;
+
+	own = world_context;
+	driver.cuStreamQuery = query_and_be_cancelled;
+	world_create_stream(STREAM(0), CU_STREAM_NON_BLOCKING);
+	world_launch(STREAM(0), KERNEL(0));
+	release(block);
+	assert_int_equal(pthread_create(&thread, NULL, ask_and_be_cancelled, &came_back), 0);
+	pthread_join(thread, &status);
+	assert_true(came_back);
+	assert_ptr_equal(status, PTHREAD_CANCELED);
+	assert_true(state_asking_begin());
+	state_asking_end();
+}
 
 /* A capture of another thread that nobody sees must not end by them, nor refuse them. */
 static void test_questions_are_relaxed(void **state)
@@ -301,6 +385,8 @@ int main(void)
 		cmocka_unit_test_setup(test_what_state_does_not_know_is_freed, begin),
 		cmocka_unit_test_setup(test_a_real_free_drains, begin),
 		cmocka_unit_test_setup(test_a_context_ends_behind_its_visitors, begin),
+		cmocka_unit_test_setup(test_no_visitor_is_cancelled, begin),
+		cmocka_unit_test_setup(test_nobody_is_cancelled_who_asks, begin),
 		cmocka_unit_test_setup(test_questions_are_relaxed, begin),
 	};
 
