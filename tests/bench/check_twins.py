@@ -32,7 +32,7 @@ def twins_end(program="upload", digest="a", told=None, **us):
     """(status of twins.py --check with these us of its forms, what it printed)"""
     times = {"raw": 3000, "observe": 3000, "strict": 2000, "fix": 1000, "order": 2000, "relaxed": 1000, "ordered": 1000, "unwaited": 900, "free": 500, **us}
     twins.run = lambda options, name, form: {"us": times[form], "first_us": 1, "digest": digest if form == "free" else "a", "report": told or report()}
-    argv, sys.argv = sys.argv, ["twins.py", "--build", "none", "--programs", program, "--rounds", "2", "--frames", "100", "--check"]
+    argv, sys.argv = sys.argv, ["twins.py", "--build", "none", "--programs", program, "--rounds", "2", "--frames", "100", "--first", "10", "--check"]
     out = io.StringIO()
     try:
         with contextlib.redirect_stdout(out):

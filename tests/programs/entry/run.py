@@ -228,6 +228,8 @@ def _(place):
             found += 1
             # A call that drains the device keeps staged copies away meanwhile (shim/stage/drain.h), a launch where it loads its function.
             body = re.sub(r"DRAINING\((real_\([^()]*\))\)", r"\1", body)
+            # One that can change what memory of the host is known to the driver says so (shim/rewrite/known.h).
+            body = re.sub(r"KNOWN_CHANGES\((real_\([^()]*\))\)", r"\1", body)
             body = re.sub(r"entry_unlikely\(!plain_ && call\.flags & CALL_FIRST_USE\) \? real_\([^()]*\) : ", "", body)
             wanted = (long if function.startswith("long_") else launch if "state_launch_remembered(" in body
                       else getter if "done_ = " in body else rewrite if "|| !rewrite_" in body
