@@ -21,6 +21,9 @@
 #include <type_traits>
 #include <utility>
 
+/* Where this is read by itself. */
+#include "future.h"
+
 namespace slipstream
 {
 
