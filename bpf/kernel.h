@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (MIT OR GPL-2.0-only)
  *
- * The few kernel types that the witness's programs look into. Offsets are the running kernel's: libbpf
+ * The few kernel types that the watching programs (watch.bpf.c) look into. Offsets are the running kernel's: libbpf
  * puts them in when it loads the programs (CO-RE), so only names and types matter here, neither
  * order nor completeness. Instead of a vmlinux.h of 130,000 lines.
  */

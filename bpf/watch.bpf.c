@@ -4,11 +4,22 @@
  * returns; which function it is comes in the cookie. The scheduler's tracepoint adds how a thread
  * that is inside a call spends its time.
  *
- * State: `threads` has the open calls of each thread, written by that thread alone: by its own
- * probes, and by sched_switch when it goes and comes. It goes with the thread. `watched` has the
- * processes, by ids of the loader's namespace; the loader puts the roots in, fork their children.
+ * Who writes and who reads the maps (watch_state.bpf.h); ids are of the loader's namespace:
  *
- * Programs at uprobes may be preempted, so counters of a processor are added to atomically.
+ * threads	open calls of each thread. Its own probes, system calls, exec and exit, and sched_switch when
+ *		it goes and comes; nobody else, the loader neither. It goes with the thread.
+ * watched	processes. In: the loader (roots, those added later), fork (their children), with `all` the
+ *		first call. Their end: exit, or the loader where exit was before it. Out: the loader, once
+ *		it knows of the end; or whoever has the id next writes over it. The loader reads all of it
+ *		after records of processes were lost.
+ * counts, losses	programs, each processor its own; the loader reads the sums.
+ * callers	programs at entries, of all processors; the loader reads.
+ * probe_shapes	the loader, before it attaches the probe of that slot; programs at USDT probes read.
+ * ring		programs; the loader takes out. Nobody is woken.
+ *
+ * Programs at uprobes may be preempted, so counters of a processor are added to atomically. One that is
+ * preempted finds what sched_switch has made of its thread meanwhile: `depth` is raised last, when the
+ * call is complete.
  */
 #include "kernel.h"
 
@@ -252,6 +263,7 @@ int left(struct pt_regs *registers)
 	return 0;
 }
 
+/* The wait class of a sleep in that system call; tools/witness_summary.c, loop_of(), has that of a loop around it. */
 static __u32 how_of(long number)
 {
 	switch (number) {

@@ -10,7 +10,7 @@
 #include <linux/types.h>
 
 enum {
-	RECORD_FUNCTIONS = 1024,  /* at least WATCH_FUNCTION_COUNT */
+	RECORD_FUNCTIONS = 1024,  /* at least WATCH_FUNCTION_COUNT; a power of two */
 	RECORD_FRAMES = 16,       /* WATCH_FRAMES */
 	RECORD_CLAIM_FRAMES = 32, /* with those of the shim, which the loader leaves out */
 	RECORD_DEPTH = 6,         /* WATCH_DEPTH */
@@ -20,12 +20,12 @@ enum {
 };
 
 enum record_kind {
-	RECORD_CALL = 1,
-	RECORD_FORK, /* struct process_record; `other`: the parent */
+	RECORD_CALL = 1, /* struct call_record */
+	RECORD_FORK,     /* up to FIRST struct process_record; `other`, of this one: the parent */
 	RECORD_EXEC,
 	RECORD_EXIT,  /* of the whole process */
 	RECORD_FIRST, /* with `all`: first call of a process not known */
-	RECORD_CLAIM,
+	RECORD_CLAIM, /* struct claim_record */
 };
 
 enum call_flag {
@@ -69,7 +69,10 @@ struct claim_record {
 /* Where an argument of a USDT probe lies. */
 enum probe_form { PROBE_NONE, PROBE_CONSTANT, PROBE_REGISTER, PROBE_MEMORY };
 
-enum { PROBE_ARGUMENTS = 4, PROBE_SLOTS = 192 };
+enum {
+	PROBE_ARGUMENTS = 4,
+	PROBE_SLOTS = 192, /* three probes (watch_shim.c) of SHIM_LIMIT files */
+};
 
 struct probe_argument {
 	__u8 form, size, is_signed;
@@ -83,18 +86,20 @@ struct probe_shape {
 	struct probe_argument argument[PROBE_ARGUMENTS];
 };
 
+/* As struct watch_count. */
 struct function_count {
 	__u64 calls, returned, ns, nested, scoped;
 };
 
+/* What was lost, and how often: struct watch_stats has it in words. */
 enum loss {
-	LOSS_RECORD,  /* ring full: a call's */
+	LOSS_RECORD,  /* ring full: a call's or a claim's */
 	LOSS_PROCESS, /* ring full: a process's */
 	LOSS_CALL,    /* no memory for a thread's state */
-	LOSS_DEEP,
-	LOSS_LEFT,
-	LOSS_LATE,
-	LOSS_CALLER,
+	LOSS_DEEP,    /* more than RECORD_DEPTH open calls */
+	LOSS_LEFT,    /* an open call whose return never came */
+	LOSS_LATE,    /* a return whose call is not open */
+	LOSS_CALLER,  /* no room for a (process, function, return address) */
 	LOSS_WATCHED, /* no room for a child */
 	LOSS_SWITCH,  /* the scheduler did not tell; put right by the task's own clock */
 	LOSSES,

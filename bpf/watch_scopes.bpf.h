@@ -7,7 +7,7 @@
 
 #include "watch_state.bpf.h"
 
-/* The verifier sees that the index is small, as above. */
+/* The verifier sees that the index is small, as in open_at(). */
 static __always_inline struct scope *scope_at(struct thread *thread, __u32 index)
 {
 	asm volatile("%0 &= 3" : "+r"(index));

@@ -13,7 +13,7 @@
 
 #include "watch_record.h"
 
-/* enum watch_how, watch_stream_class, watch_direction, watch_structure of the loader. */
+/* enum watch_how, watch_stream_class, watch_direction (watch.h), watch_structure (watch_table.h), whose order these keep. */
 enum { FUTEX, POLL, IOCTL, YIELD, PREEMPTED, OTHER };
 enum { STREAM_NONE, STREAM_LEGACY, STREAM_PER_THREAD, STREAM_OTHER };
 enum { DIRECTION_NONE, H2D, D2H, D2D, H2H, UNKNOWN };
@@ -64,7 +64,7 @@ enum { SCOPES = 4 }; /* inside each other, kept; of deeper ones only the number 
  */
 struct hit {
 	__u64 address, stack_pointer; /* address: of the instruction, or function that returns */
-	__u32 link, reserved;         /* the probe's */
+	__u32 link, reserved;         /* the probed file's, or USDT probe's: in the cookie */
 };
 
 struct thread {
