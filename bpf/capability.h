@@ -18,8 +18,8 @@ enum capability {
 /* That one itself, whatever may stand for it. */
 bool capability_is_there(enum capability capability);
 
-/* Capability that watching would need and this process lacks, NULL: none. `single`: without common probes. `what` becomes what it is needed
- * for. */
+/* Capability that watching would need and this process lacks, NULL: none. `single`: without common probes.
+ * `ret_what` becomes what it is needed for. */
 const char *watch_missing_capability(bool single, const char **ret_what);
 
 #endif

@@ -338,14 +338,14 @@ int watch_poll(struct watch *watch, int timeout_ms,
 	watch->polled = 0;
 	for (;;) {
 		struct timespec pause = {0};
-		uint64_t left;
+		uint64_t rest_ns;
 
 		r = drain(watch);
 		now = watch_now_ns();
 		if (r || now >= deadline)
 			break;
-		left = deadline - now;
-		pause.tv_nsec = (long)(left < DRAIN_MS * 1000000 ? left : DRAIN_MS * 1000000);
+		rest_ns = deadline - now;
+		pause.tv_nsec = (long)(rest_ns < DRAIN_MS * 1000000 ? rest_ns : DRAIN_MS * 1000000);
 		if (nanosleep(&pause, NULL)) {
 			r = -errno;
 			break;

@@ -15,8 +15,8 @@
  *     watch_stats(watch, &stats);           the last word
  *     watch_done(watch);
  *
- * Threads: a watch belongs to one thread at a time. watch_detach() of single probes starts threads
- * of its own and ends them before it returns. Signals: nothing is blocked or handled here; an
+ * Threads: a watch belongs to one thread at a time. watch_detach() starts threads of its own and ends
+ * them before it returns. Signals: nothing is blocked or handled here; an
  * interrupted watch_poll() returns what it has so far. Nothing is printed; what a person must know
  * goes to options.say. A loader that is killed leaves no probe: the kernel takes them away with its
  * descriptors.
@@ -127,7 +127,7 @@ struct watch_count {
 struct watch_stats {
 	struct watch_count functions[WATCH_FUNCTION_COUNT]; /* by index of watch_functions[] */
 	uint64_t records;                                   /* given to watch_poll() */
-	uint64_t lost_records; /* ring full: such calls are counted, their records are gone */
+	uint64_t lost_records; /* ring full: calls are counted, their records gone; claims gone */
 	uint64_t
 		lost_calls; /* no room or no memory for the thread's state: only `calls` has them */
 	uint64_t deep_calls;   /* more than WATCH_DEPTH inside each other: likewise */
@@ -161,7 +161,7 @@ enum watch_site {
 };
 
 struct watch_library {
-	const char *path; /* as the loader opens it; may begin with /proc/PID/root or map_files */
+	const char *path; /* to be shown only: as given, or /proc/PID/root and the name there */
 	dev_t device;
 	ino_t inode;
 	uint32_t probed;  /* functions with a probe; aliases of one address share one */
@@ -169,7 +169,8 @@ struct watch_library {
 	uint32_t skipped; /* stepped and frequent, so left out unless asked for */
 };
 
-/* What is known of a process, for readers that name it. Strings live until watch_done(). */
+/* What is known of a process, for readers that name it. `program` lives until the next watch_poll(): a process that starts another one has a
+ * new name then. */
 struct watch_process {
 	pid_t id, parent;            /* parent 0: a root, or not known */
 	uint64_t since_ns, ended_ns; /* 0: it is still there */
@@ -244,8 +245,9 @@ int watch_open(struct watch **ret_watch, const struct watch_options *options,
  * of its own is probed. */
 int watch_add(struct watch *watch, pid_t process, struct watch_error *error);
 
-/* Watches a USDT-free offset: a function without a symbol, at an offset of a library's file (an
- * export table's, as the shim publishes them). It counts as `function`. */
+/* Watches a function without a symbol (an export table's), at an offset of a library's file that
+ * somebody knows. It counts as `function`, which should be one of options.functions: watch_stats() has
+ * no others. */
 int watch_add_offset(struct watch *watch, const char *library, uint64_t offset, uint32_t function,
 		     struct watch_error *error);
 

@@ -3,9 +3,9 @@
  * The programs in the kernel and their links: loading, probing, and taking away again.
  *
  * Common probes (uprobe.multi) are made by the system call itself, since older libbpf has no call for
- * them: one link for all entries of a library, one for all returns. Returns are probed before entries
- * and released after them, so that a call that is entered is one whose return is seen, up to those
- * that are still inside when the watch ends.
+ * them: one link for all entries of a library, one for all returns. Returns are probed before entries, so
+ * that a call that is entered is one whose return is seen, up to those that are still inside when the
+ * watch ends. Taken away they are side by side, in no order: that time counts as the end.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -372,11 +372,13 @@ unsigned int watch_detach_estimate_ms(const struct watch *watch)
 	return (unsigned int)(watch->single_links * SINGLE_MS + watch->common_links);
 }
 
-/* Everything that is to be taken away, shared by threads: the kernel waits at each for all processors
- * to have seen it gone, and the waits may run side by side. */
+/*
+ * Everything that is to be taken away, shared by threads: the kernel waits at each for all processors to
+ * have seen it gone, and the waits may run side by side.
+ */
 struct closing {
-	struct watch *watch;
-	size_t next, count;
+	struct watch *watch; /* read only until all threads are joined */
+	size_t next, count;  /* next: taken by one thread each; count: fixed */
 };
 
 static void close_number(struct watch *watch, size_t i)
@@ -397,6 +399,7 @@ static void *close_next(void *data)
 	struct closing *closing = data;
 	size_t i;
 
+	/* Relaxed: nothing but the number is told by it; creating and joining the threads orders the rest. */
 	while ((i = __atomic_fetch_add(&closing->next, 1, __ATOMIC_RELAXED)) < closing->count)
 		close_number(closing->watch, i);
 	return NULL;

@@ -2,7 +2,8 @@
 /*
  * What the parts of the watch share: watch.c (life, records), watch_counts.c (counters), watch_attach.c (programs and probes),
  * watch_library.c (driver libraries), watch_found.c (those in mappings), watch_shim.c (the shim and its probes), watch_roots.c (who is watched from the beginning),
- * watch_process.c (processes, whose call it was).
+ * watch_process.c (processes, whose call it was). All in the thread that has the watch, but for closing (watch_attach.c). Functions return 0 or
+ * -errno unless they say otherwise; the watch owns what it points to.
  */
 #ifndef SLIPSTREAM_WATCH_INTERNAL_H
 #define SLIPSTREAM_WATCH_INTERNAL_H
@@ -84,7 +85,7 @@ enum { ANSWERS = 1024 };
 
 struct watch {
 	struct watch_options options; /* what its pointers point to is not used after watch_open(),
-					 but for say */
+					 but for say and claimed */
 	char *shim;                   /* file name */
 	bool wanted[WATCH_FUNCTION_COUNT];
 	bool single; /* no common probes */
@@ -98,7 +99,7 @@ struct watch {
 	size_t tracepoints;
 	struct bpf_link **single_link; /* single probes */
 	size_t single_links;
-	int *common_link; /* descriptors; entry and return of a library follow each other */
+	int *common_link; /* descriptors: two of a library (entries, returns), one of a USDT probe */
 	size_t common_links;
 
 	struct library *library;
@@ -151,8 +152,8 @@ int attach_usdt(struct watch *watch, struct bpf_program *program, int file,
 void attach_detach(struct watch *watch);
 
 /* watch_library.c */
-/* A driver library by an open file, which is taken over; `path` is only shown. 1: known already or no
- * driver library. */
+/* A driver library by an open file, which is taken over; `path` is only shown. 1: known already. -EINVAL, -ENOENT: no driver library;
+ * -ENOSPC: LIBRARY_LIMIT; else why it could not be probed. */
 int library_add(struct watch *watch, int file, const char *path, struct watch_error *error);
 int library_add_path(struct watch *watch, const char *path, struct watch_error *error);
 bool identity_matches(const struct file_identity *file, dev_t device, ino_t inode);
@@ -186,6 +187,7 @@ const struct shim *shim_find(const struct watch *watch, dev_t device, ino_t inod
 void shims_done(struct watch *watch);
 
 /* watch_counts.c */
+/* `which`: enum loss. Summed over processors; 0 also where it cannot be read. */
 uint64_t counts_lost(const struct watch *watch, __u32 which);
 
 /* watch_roots.c */
@@ -204,6 +206,7 @@ void process_end(struct watch *watch, struct process *process, uint64_t ns);
 void process_take(struct watch *watch, const struct process_record *record);
 /* After records of processes were lost: the kernel's table has them all. */
 void process_resync(struct watch *watch);
+/* Whose call that was (enum watch_by), and whether the process had the shim then. `when_ns` UINT64_MAX: the last that is known. */
 void process_whose(struct watch *watch, pid_t process, uint32_t function, uint64_t return_address,
 		   uint64_t when_ns, uint8_t *ret_by, bool *ret_shim);
 void process_prune(struct watch *watch);

@@ -226,7 +226,7 @@ void process_resync(struct watch *watch)
 	}
 }
 
-/* What has ended makes room in the kernel's table, and what nobody watches is forgotten. */
+/* Whose mappings are kept: of all that were watched, since addresses of ended ones are asked for too; with `all` of whoever lives. */
 static bool keep(pid_t id, void *data)
 {
 	struct watch *watch = data;
@@ -237,6 +237,7 @@ static bool keep(pid_t id, void *data)
 	return watch->options.all && (!kill(id, 0) || errno == EPERM);
 }
 
+/* What has ended makes room in the kernel's table, and what nobody watches is forgotten. */
 void process_prune(struct watch *watch)
 {
 	int map = bpf_map__fd(watch->skeleton->maps.watched);
