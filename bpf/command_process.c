@@ -36,7 +36,7 @@ static void list_done(struct told_list *list)
 	free(list->items);
 }
 
-/* The item equal to `key`, or a copy of it that is new, with `number` as the next id. */
+/* The item equal to `key`, or a copy of it that is new: the caller numbers that by the list's count. */
 static void *list_find_or_add(struct told_list *list, const void *key, size_t size,
 			      int (*order)(const void *left, const void *right), bool *ret_is_new)
 {

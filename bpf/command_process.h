@@ -13,7 +13,7 @@
 
 struct site_frame {
 	uint32_t module; /* id; 0: none */
-	uint64_t offset;
+	uint64_t offset; /* return address in the module's own numbering; without one the address */
 };
 
 struct site {
@@ -24,7 +24,7 @@ struct site {
 };
 
 struct told_module {
-	const struct module_file *file; /* first: what it is found by */
+	const struct module_file *file; /* what it is found by */
 	uint32_t id;
 	uint64_t base;
 	bool is_written;
@@ -33,7 +33,7 @@ struct told_module {
 /* A stream, by what the call named. */
 struct told_stream {
 	uint64_t handle;
-	uint32_t class, id;
+	uint32_t class, id; /* class: enum watch_stream_class */
 };
 
 /* A kind of wait. */
@@ -42,6 +42,7 @@ struct told_wait {
 	uint8_t source_kind, destination_kind, idle_basis;
 };
 
+/* Items of one kind, owned: in the order of their ids, and in a tree (tsearch) by content. */
 struct told_list {
 	void **items;
 	size_t count, capacity;
@@ -51,13 +52,13 @@ struct told_list {
 struct told {
 	pid_t id;
 	bool shim, is_written, has_ended;
-	uint32_t dump;
+	uint32_t dump; /* number of the last one written */
 	char *program, *command;
 	uint32_t parent;
 	uint64_t start_ns;
 	struct told_list strings; /* struct told_string */
 	struct told_list modules, sites, streams, waits;
-	bool *functions, *rules; /* which are written */
+	bool *functions, *rules; /* which are written, by number */
 };
 
 /* Reads what /proc says of it. `known` NULL: the watch knows nothing. */

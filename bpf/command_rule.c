@@ -12,12 +12,13 @@
 #include "call.h"
 #include "catalogue/catalogue.h"
 
-#define THRESHOLD_NS   5000    /* as SLIPSTREAM_THRESHOLD */
-#define UNEXPLAINED_NS 50000   /* as in sync.c */
-#define UNSEEN_NS      1000000 /* the same */
+#define THRESHOLD_NS 5000 /* as SLIPSTREAM_THRESHOLD */
+/* These four as in shim/sync/sync.c, which says why. */
+#define UNEXPLAINED_NS 50000
+#define UNSEEN_NS      1000000
 #define ALONE_TIMES    3
 #define UNSEEN_TIMES   20
-#define BYTES_MAX      (UINT64_C(1) << 32)
+#define BYTES_MAX      (UINT64_C(1) << 32) /* of a size, so that no product of it wraps */
 
 static const uint8_t stream_kinds[] = {
 	[WATCH_STREAM_NONE] = STREAM_UNKNOWN,

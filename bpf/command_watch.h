@@ -11,10 +11,6 @@
 struct watch;
 struct watch_stats;
 
-/*
- * What somebody else says with the control socket (--control): nothing, or an end, which stops the
- * watch. What is said there: "ready\n" once the probes are in; or "failed STATUS\n".
- */
 #define COMMAND_WATCH "watch" /* first argument of slipstream-witness */
 
 struct command_options {
@@ -31,10 +27,14 @@ struct command_options {
 	unsigned int frames;
 	uint64_t least_ns, seconds;  /* seconds 0: until somebody stops it */
 	const char *trace, *summary; /* files */
-	int control;                 /* descriptor, -1: none */
+	/*
+	 * A socket to whoever started this (--control), -1: none. Written to it: "ready\n" once the probes are in, or "failed STATUS\n".
+	 * Anything read from it, or its end, stops the watch.
+	 */
+	int control;
 };
 
-/* command_options.c: ends the program with one line where something is wrong. */
+/* command_options.c: ends the program with one line where something is wrong. Texts stay those of `argv`. */
 void command_options_read(int argc, char **argv, struct command_options *ret_options);
 void command_options_done(struct command_options *options);
 
@@ -47,6 +47,7 @@ void live_show(struct live *live, const struct watch_stats *stats, uint64_t now_
 /* Takes the table off the screen. */
 void live_clear(struct live *live);
 
+/* command_watch.c: the whole mode; `argv[0]` is COMMAND_WATCH. The exit status, unless it ends the program with a message. */
 int command_watch(int argc, char **argv);
 
 #endif
