@@ -14,7 +14,7 @@
 /* On the processor, a loop around a system call makes one at least this often. */
 #define LOOP_NS UINT64_C(20000)
 
-/* USDT_REWRITE_... */
+/* USDT_REWRITE_... of enum usdt_how (shim/emit/usdt.h), which tools do not include. */
 #define CLAIM_STAGED        3
 #define CLAIM_PARKED_WAITED 5
 
@@ -165,6 +165,7 @@ static struct witness_line *line_of(struct witness_tree *tree, const char *name,
 
 /* ---- taking in ---- */
 
+/* The wait class of a loop around that call; bpf/watch.bpf.c, how_of(), has that of a sleep in it. */
 static enum witness_how loop_of(uint32_t system_call)
 {
 	switch (system_call) {
@@ -280,6 +281,7 @@ void witness_summary_call(struct witness_summary *summary, const struct witness_
 	add_line(line_of(&summary->sites, call->function, "", &call->stack), call, ns);
 }
 
+/* By enum usdt_how, 0 unknown. */
 static const char *claim_words(uint32_t how)
 {
 	static const char *const words[] = {"rewritten",  "served from what is held",

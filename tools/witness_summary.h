@@ -32,7 +32,7 @@ enum witness_how {
 
 extern const char *const witness_how_names[WITNESS_HOWS];
 
-/* As enum watch_by, watch_stream_class and watch_direction of bpf/watch.h; a test keeps them equal. */
+/* As enum watch_by, watch_stream_class and watch_direction of bpf/watch.h; tests/attach/test_writer.c holds them together. */
 enum {
 	WITNESS_BY_UNKNOWN,
 	WITNESS_BY_WRAPPER,
@@ -60,6 +60,7 @@ struct witness_call {
 	uint8_t by, stream_class, direction; /* values out of range count as unknown */
 	bool shim, returned, nested;
 	uint64_t bytes, call_ns, blocked_ns;
+	/* off_cpu_ns: the sum of the six behind it. system_call: the most frequent one, made system_calls times. */
 	uint64_t off_cpu_ns, futex_ns, poll_ns, ioctl_ns, yield_ns, preempted_ns, other_ns;
 	uint32_t switches, preemptions, yields, system_call, system_calls;
 };

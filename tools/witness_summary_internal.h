@@ -5,7 +5,7 @@
 
 #include "witness_summary.h"
 
-/* Calls of one function from one place, in one of three lists. */
+/* Calls of one function from one place, in one of the four lists of the summary. */
 struct witness_line {
 	char *function, *how; /* how: of a claim; else "" */
 	uint64_t key;         /* of the stack */
