@@ -11,13 +11,13 @@
 #include <sys/types.h>
 
 struct image_function {
-	char *name;             /* aliases of one address: the first in the file */
+	char *name;             /* each alias of an address is one of its own */
 	uint64_t address, size; /* as in the symbol table */
 	uint64_t offset;        /* in the file */
 };
 
 struct image {
-	char *path;
+	char *path; /* NULL after image_read() */
 	dev_t device;
 	ino_t inode;
 	struct image_function *function;
@@ -28,7 +28,7 @@ struct image {
 
 /*
  * All functions of the file whose names begin with `prefix`: from .symtab where it has one and
- * `exported` is 0, else from .dynsym. Sorted by address. Returns 0, or -errno; -EINVAL: no ELF file
+ * `exported` is 0, else from .dynsym. Sorted by address, then by name. Returns 0, or -errno; -EINVAL: no ELF file
  * with a symbol table, or a damaged one. The file is not trusted: what its headers say is checked
  * against what is there.
  */

@@ -13,6 +13,7 @@
 
 struct mappings;
 
+/* 0 or -errno: EPERM or EACCES without the capability. */
 int mappings_open(struct mappings **ret_mappings);
 /*
  * Hands over what has come: into `places`, mappings also to `each`. Returns the number of messages that

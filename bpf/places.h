@@ -28,7 +28,7 @@ struct places;
 struct places *places_new(void);
 void places_done(struct places *places);
 
-/* A process begins as a copy of another; or starts a program. */
+/* A process begins as a copy of another; or starts a program. 0 or -errno, as places_map(). */
 int places_fork(struct places *places, pid_t process, pid_t parent, uint64_t ns);
 int places_exec(struct places *places, pid_t process, uint64_t ns);
 /* A mapping; the path is copied, at most `length` bytes of it. */
@@ -42,11 +42,11 @@ int places_read(pid_t process, bool (*each)(const struct place *place, void *dat
 int places_scan(struct places *places, pid_t process,
 		void (*each)(pid_t process, const struct place *place, void *data), void *data);
 
-/* The mapping of a code address at a time; UINT64_MAX: the last one known. NULL: not known. */
+/* The mapping of a code address at a time; UINT64_MAX: the last one known. NULL: not known. Good until the next change. */
 const struct place *places_find(const struct places *places, pid_t process, uint64_t address,
 				uint64_t when_ns);
 /* The program that a process runs at that time: what was mapped first since it was started. NULL: not
- * known. */
+ * known. Good until the next change. */
 const char *places_program(const struct places *places, pid_t process, uint64_t when_ns);
 /* Calls `test` for every mapping that the process may have at that time, until it returns true, which is
  * returned. Unmapping is not seen. */

@@ -76,7 +76,8 @@ struct pending {
 struct answer {
 	pid_t process;
 	uint32_t function;
-	uint64_t return_address, changes;
+	uint64_t return_address;
+	uint64_t changes; /* places_changes() then: with another number it is old */
 	uint8_t by;
 	bool shim;
 };
@@ -119,7 +120,9 @@ struct watch {
 	struct mappings *mappings; /* NULL: refused */
 	struct pending *pending;
 	size_t pendings;
-	uint64_t lost_mappings, seen_process_losses, pruned_ns, scanned_ns, found_ns;
+	uint64_t lost_mappings;                   /* messages; told to nobody yet */
+	uint64_t seen_process_losses;             /* LOSS_PROCESS at the last look */
+	uint64_t pruned_ns, scanned_ns, found_ns; /* when that was done last */
 	struct answer answer[ANSWERS];
 	struct identity own; /* of the mapping that was asked for, by the kernel's messages */
 	uint64_t own_address;
