@@ -131,7 +131,7 @@ USDT_PROBE(usdt_wait(uint32_t rule, uint32_t function, uint64_t blocked_ns, uint
 			usdt_wait((rule), (function), (blocked_ns), (site));                       \
 	} while (0)
 
-/* What a rewrite did in the driver's place. The first three as in a trace (tracing/events.yaml). */
+/* What a rewrite did in the driver's place. The first three as in a trace (tracing/events.yaml); tools/witness_summary.c has the words for all. */
 enum usdt_how {
 	USDT_REWRITE_HIT = 1,
 	USDT_REWRITE_PARKED,
