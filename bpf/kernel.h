@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: (MIT OR GPL-2.0-only)
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
  *
  * The few kernel types that the watching programs (watch.bpf.c) look into. Offsets are the running kernel's: libbpf
  * puts them in when it loads the programs (CO-RE), so only names and types matter here, neither

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: (MIT OR GPL-2.0-only)
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
  * Times the driver calls of watched processes. One uprobe program at all entries, one at all
  * returns; which function it is comes in the cookie. The scheduler's tracepoint adds how a thread
@@ -30,6 +30,7 @@
 #include "watch_arguments.bpf.h"
 #include "watch_scopes.bpf.h"
 #include "watch_state.bpf.h"
+#include "watch_system_calls.h"
 
 static void count_caller(const struct thread *thread, __u32 function, __u64 return_address)
 {
@@ -263,27 +264,17 @@ int left(struct pt_regs *registers)
 	return 0;
 }
 
-/* The wait class of a sleep in that system call; tools/witness_summary.c, loop_of(), has that of a loop around it. */
+/* The wait class of a sleep in that system call (watch_system_calls.h). */
 static __u32 how_of(long number)
 {
 	switch (number) {
-	case 202: /* futex */
-	case 454: /* futex_wake, futex_wait, futex_requeue */
-	case 455:
-	case 456:
-	case 449: /* futex_waitv */
+		WATCH_FUTEX_CALLS(WATCH_CALL_CASE)
 		return FUTEX;
-	case 7:   /* poll */
-	case 23:  /* select */
-	case 232: /* epoll_wait */
-	case 270: /* pselect6 */
-	case 271: /* ppoll */
-	case 281: /* epoll_pwait */
-	case 441: /* epoll_pwait2 */
+		WATCH_POLL_CALLS(WATCH_CALL_CASE)
 		return POLL;
-	case 16:
+		WATCH_IOCTL_CALLS(WATCH_CALL_CASE)
 		return IOCTL;
-	case 24:
+		WATCH_YIELD_CALLS(WATCH_CALL_CASE)
 		return YIELD;
 	default:
 		return OTHER;
@@ -435,4 +426,4 @@ int BPF_PROG(exited, struct task_struct *task)
 	return 0;
 }
 
-char LICENSE[] SEC("license") = "Dual MIT/GPL";
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: (MIT OR GPL-2.0-only)
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
  *
  * What the watching programs in the kernel and their loader share: the records of the ring, the
  * counters, and the table of where arguments lie. Every field has its place, no padding is left to

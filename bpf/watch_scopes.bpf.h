@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: (MIT OR GPL-2.0-only)
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
  *
  * The shim's USDT probes: which scope is open in a thread, and what is claimed in it. Part of watch.bpf.c.
  */

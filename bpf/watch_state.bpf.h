@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: (MIT OR GPL-2.0-only)
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
  *
  * What the watching programs keep (watch.bpf.c): settings, maps, the state of a thread, and the clock that puts
  * unseen switches right. Part of watch.bpf.c.

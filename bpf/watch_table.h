@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: (MIT OR GPL-2.0-only)
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
  *
  * The functions that can be watched: every export that the catalogue knows. Written from the
  * catalogue and the header's prototypes by tools/gen/bpf_table.py; this file owns the types. The

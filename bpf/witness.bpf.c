@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: (MIT OR GPL-2.0-only)
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
  * Counts calls of the driver library's functions by process, function and return address. One
  * uprobe program for all functions: which one it is comes in the cookie. It sits on a function's
@@ -73,4 +73,4 @@ int call(struct pt_regs *registers)
 	return 0;
 }
 
-char LICENSE[] SEC("license") = "Dual MIT/GPL";
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

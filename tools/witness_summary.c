@@ -6,8 +6,8 @@
 #include "witness_summary_internal.h"
 
 #include <search.h>
-#include <sys/syscall.h>
 
+#include "../bpf/watch_system_calls.h"
 #include "memory.h"
 #include "sum.h"
 
@@ -165,22 +165,17 @@ static struct witness_line *line_of(struct witness_tree *tree, const char *name,
 
 /* ---- taking in ---- */
 
-/* The wait class of a loop around that call; bpf/watch.bpf.c, how_of(), has that of a sleep in it. */
+/* The wait class of a loop around that call (watch_system_calls.h). */
 static enum witness_how loop_of(uint32_t system_call)
 {
 	switch (system_call) {
-	case SYS_sched_yield:
+		WATCH_YIELD_CALLS(WATCH_CALL_CASE)
 		return WITNESS_YIELD;
-	case SYS_ioctl:
+		WATCH_IOCTL_CALLS(WATCH_CALL_CASE)
 		return WITNESS_IOCTL;
-	case SYS_futex:
+		WATCH_FUTEX_CALLS(WATCH_CALL_CASE)
 		return WITNESS_FUTEX;
-	case SYS_poll:
-	case SYS_ppoll:
-	case SYS_epoll_wait:
-	case SYS_epoll_pwait:
-	case SYS_select:
-	case SYS_pselect6:
+		WATCH_POLL_CALLS(WATCH_CALL_CASE)
 		return WITNESS_POLL;
 	default:
 		return WITNESS_SPIN;

@@ -70,6 +70,15 @@ static void tells_ways_of_waiting_apart(void **state)
 	assert_int_equal(ns[WITNESS_SPIN], 0);
 	witness_split(&loop, ns);
 	assert_int_equal(ns[WITNESS_IOCTL], MS);
+	loop.system_call = SYS_epoll_wait;
+	witness_split(&loop, ns);
+	assert_int_equal(ns[WITNESS_POLL], MS);
+	loop.system_call = 449; /* futex_waitv */
+	witness_split(&loop, ns);
+	assert_int_equal(ns[WITNESS_FUTEX], MS);
+	loop.system_call = SYS_sched_yield;
+	witness_split(&loop, ns);
+	assert_int_equal(ns[WITNESS_YIELD], MS);
 	witness_split(&rare, ns);
 	assert_int_equal(ns[WITNESS_SPIN], MS);
 	witness_split(&sleeps, ns);

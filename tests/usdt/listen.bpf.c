@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: (MIT OR GPL-2.0-only)
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
  * Listens to the probes of the preloaded library, as a tracer would: counts them by what they say, and follows each thread's open scopes by
  * the rule that shim/README.md gives. `hit` counts probes by their number alone, for links that libbpf does not make.
@@ -140,4 +140,4 @@ int hit(struct pt_regs *registers)
 	return 0;
 }
 
-char LICENSE[] SEC("license") = "Dual MIT/GPL";
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
