@@ -469,6 +469,21 @@ bool pool_batch_is_empty(unsigned int batch)
 	return empty;
 }
 
+bool pool_has_parked(uint64_t context)
+{
+	const struct pool_block *block = NULL;
+	unsigned int i;
+
+	if (!lock_take(&pool_lock))
+		return true;
+	for (i = 0; i < POOL_BATCHES && !block; i++)
+		for (block = pool_batches[i]; block && block->context != context;
+		     block = block->next)
+			;
+	lock_give(&pool_lock);
+	return block;
+}
+
 void pool_close(unsigned int batch)
 {
 	if (!lock_take(&pool_lock))

@@ -122,6 +122,8 @@ void pool_put_back(const struct pool_block *block);
 
 /* Does the batch hold anything? */
 bool pool_batch_is_empty(unsigned int batch);
+/* Is a block of this context in any of them: freed, and not proven? */
+bool pool_has_parked(uint64_t context);
 /* The open batch becomes this one, which is empty. */
 void pool_close(unsigned int batch);
 /* The batch is proven: its blocks are ready. */

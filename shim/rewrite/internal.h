@@ -18,6 +18,10 @@ struct call;
 
 /* settle.c: makes ready what can be shown to be used by nobody, asking the driver where that helps. */
 void settle_batches(uint64_t context);
+/* Without a question: blocks whose users are known complete are ready. */
+void settle_known(void);
+/* While contexts end: may work of others use blocks that are not proven? What was freed last counts with all that is unfinished now. */
+bool settle_used_elsewhere(void);
 /*
  * Before blocks go back to the driver in a call that does not wait by itself (an allocation): waits until nothing is at work on the streams that can be
  * asked about, a second at most. False: something still is, perhaps a kernel that waits for this thread, and the driver's free would wait for it for ever.

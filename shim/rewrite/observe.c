@@ -70,9 +70,6 @@ bool rewrite_observe(struct call *call, CUresult *ret_result)
 	end += end ? clock_now_ns() : 0;
 	while (end && *ret_result == CUDA_ERROR_NOT_READY && clock_now_ns() < end)
 		ask(call, ret_result);
-	/* Only ours can be left. */
-	if (*ret_result == CUDA_ERROR_NOT_READY && is_known_done(call))
-		*ret_result = CUDA_SUCCESS;
 	call->left = clock_ticks();
 	return true;
 }

@@ -369,6 +369,8 @@ void rewrite_context_synchronized(struct call *call)
 	uint32_t freed, unfinished;
 
 	array_context_synchronized(context);
+	/* What has been freed until now waits for nothing that comes later. */
+	settle_known();
 	device_context_synchronized(call);
 	if (room_is_to_leave() && state_is_alone(call->context) &&
 	    state_unfinished(&(struct state_mark){0}, 1, &unfinished) && !unfinished)

@@ -63,18 +63,13 @@ void rewrite_export_table(bool known)
 	legacy_retreat();
 }
 
+/* What nobody uses any more goes with the context. */
 static void give_back(uint64_t context)
 {
+	if (!pool_has_parked(context))
+		return;
 	pinned_give_all_back(context);
 	held_give_all_back(context);
-}
-
-static bool is_anything_unproven(void)
-{
-	for (unsigned int batch = 0; batch < POOL_BATCHES; batch++)
-		if (!pool_batch_is_empty(batch))
-			return true;
-	return false;
 }
 
 /*
@@ -83,11 +78,7 @@ static bool is_anything_unproven(void)
  */
 static void outlive_users(void)
 {
-	struct state_mark mark;
-	uint32_t count;
-
-	if ((state_is_flying() || !state_unfinished(&mark, 1, &count) || count) &&
-	    is_anything_unproven())
+	if (settle_used_elsewhere())
 		contexts_visit_ending(state_context_lives, give_back);
 }
 

@@ -33,7 +33,7 @@
 #include "uncancelled.h"
 
 #define MARKS_MAX   64
-#define FLIGHTS_MAX 64
+#define FLIGHTS_MAX 1024
 #define EVENTS_MAX  64
 /* Operations in a queue behind which no event is recorded; drivers were seen to wait from 1024 on. */
 #define QUEUE_MAX 256
@@ -69,8 +69,10 @@ static bool has_landed(struct batch *batch)
 
 	if (!batch->asked)
 		batch->asked = state_flights(batch->flights, FLIGHTS_MAX, &batch->flight_count);
-	if (!batch->asked)
+	if (!batch->asked) {
+		emit_note(NOTE_REWRITE, "too many threads submit at once to prove anything");
 		return false;
+	}
 	for (i = 0; i < batch->flight_count; i++)
 		if (!state_flight_is_over(&batch->flights[i]))
 			batch->flights[kept++] = batch->flights[i];
@@ -279,6 +281,46 @@ static uint32_t ask_all(const struct batch *batch, uint64_t context, struct stat
 			count++;
 	driver.cuThreadExchangeStreamCaptureMode(&mode);
 	return count;
+}
+
+void settle_known(void)
+{
+	if (!state_asking_begin())
+		return;
+	close_open();
+	release_proven();
+	show_batches();
+	state_asking_end();
+}
+
+/* Nothing is proven now; but of contexts that do not end the numbers are as good as ever. Of marks that are not known, not this says. */
+static bool is_used_elsewhere(const struct batch *batch)
+{
+	uint32_t i;
+
+	for (i = 0; i < batch->count; i++)
+		if (!state_is_complete_or_ends(&batch->marks[i]))
+			return true;
+	return false;
+}
+
+bool settle_used_elsewhere(void)
+{
+	bool open = !pool_batch_is_empty(0);
+	const struct batch *batch;
+	struct state_mark mark;
+	uint32_t count;
+	unsigned int i;
+
+	/* Batches change under the asking lock only, which nobody gets while a context ends. */
+	for (i = 0; i < closed; i++) {
+		batch = &batches[batch_at(i)];
+		if (!batch->known)
+			open = true;
+		else if (is_used_elsewhere(batch))
+			return true;
+	}
+	return open && (state_is_flying() || !state_unfinished(&mark, 1, &count) || count);
 }
 
 void settle_batches(uint64_t context)

@@ -150,6 +150,11 @@ static bool may_read_first(const struct call *call)
 	       state_source_is_settled(call);
 }
 
+static bool source_is_same(uint64_t mark)
+{
+	return state_source_mark() == mark && !state_is_flying();
+}
+
 /* The wait that the driver's own copy makes before it reads the source. */
 static bool wait_for_stream(const struct call *call)
 {
@@ -187,6 +192,8 @@ static bool stage(struct call *call, CUresult *ret_result, struct staging *stagi
 		return go_to_driver(why);
 	if (copy->to_device && !(call->flags & CALL_ASYNC) && call->pending_count) {
 		waits = !may_leave_out_wait(call);
+		copy->source_mark = state_source_mark();
+		copy->is_same = source_is_same;
 		copy->waits = waits && may_read_first(call);
 		/* It was worth staging only without the wait? */
 		if (waits && !wins(call, true, false) && !(copy->waits && wins_read_first(call)))

@@ -88,13 +88,20 @@ static const char *const not_submitted = "a staged copy could not be submitted";
 static const char *const no_chunk = "no chunk for a staged copy";
 
 static const char *const not_waited = "a staged copy could not wait for its stream";
+const char *const stage_source_changed = "the source of a staged copy was to be read again";
 
 /* Where the wait that is promised may come behind the reading of the source. */
 static bool wait_between(const struct stage_copy *copy)
 {
-	if (!copy->waits || driver.cuStreamSynchronize(copy->stream) == CUDA_SUCCESS)
+	if (!copy->waits)
 		return true;
-	stage_says(not_waited);
+	if (driver.cuStreamSynchronize(copy->stream) != CUDA_SUCCESS) {
+		stage_says(not_waited);
+		return false;
+	}
+	if (stage_source_is_same(copy))
+		return true;
+	stage_says(stage_source_changed);
 	return false;
 }
 
@@ -295,6 +302,7 @@ static bool copy_many(const struct stage_copy *copy, const struct stage_shape *s
 		return false;
 	}
 	job = &jobs[slot];
+	job->copy = copy;
 	job->shape = *shape;
 	job->streamed = is_streamed(copy, bytes);
 	stage_job_prepare(job, STAGE_MEMORY_ASK);
@@ -382,7 +390,7 @@ enum stage_outcome stage_copy(const struct stage_copy *what)
 	said = NULL;
 	if (!is_possible()) {
 		done = false;
-	} else if (is_few(what)) {
+	} else if (is_few(what) && !what->waits) {
 		chunks_earn(what->width);
 		if (!stage_memory_is_readable(first, first + what->width)) {
 			stage_says(untouchable);

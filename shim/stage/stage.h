@@ -28,6 +28,12 @@ struct stage_copy {
 	size_t host_pitch, host_slice;
 	uint64_t context; /* id of the current one */
 	bool waits; /* to the device: its stream is waited for once the source has been read, before the copy is submitted */
+	/*
+	 * Where it waits: may the source still be what was read? Asked with `source_mark` behind the wait; false: the driver makes the copy, which then reads
+	 * it again. NULL: it is.
+	 */
+	bool (*is_same)(uint64_t source_mark);
+	uint64_t source_mark;
 	CUstream
 		stream; /* as the driver is to be told: CU_STREAM_LEGACY, CU_STREAM_PER_THREAD or a handle */
 };
@@ -37,11 +43,18 @@ enum stage_outcome {
 	STAGE_DONE, /* to the device: the source may be reused, the copy is in its stream. From it: all bytes are on the host */
 };
 
+/* Behind a wait that came after the reading of the source. */
+static inline bool stage_source_is_same(const struct stage_copy *copy)
+{
+	return !copy->waits || !copy->is_same || copy->is_same(copy->source_mark);
+}
+
 /*
  * Inside the engine, on the thread of the copy: why it is declined, or what else went wrong; a constant text. The first of a copy becomes its only
  * note, so that as many copies were declined as the reasons say.
  */
 void stage_says(const char *why);
+extern const char *const stage_source_changed;
 
 /*
  * No lock is held. A copy that fails is the driver's from its beginning, so there is no status but the driver's own. Up to a chunk waits for the device only where the copy is from it; a larger one waits for its stream, and until its last piece

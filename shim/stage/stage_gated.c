@@ -169,6 +169,10 @@ static bool place(struct gated *gated)
 		stage_says("a staged copy could not wait for its stream");
 		return false;
 	}
+	if (!stage_source_is_same(gated->job->copy)) {
+		stage_says(stage_source_changed);
+		return false;
+	}
 	if (!enter(gated)) {
 		stage_says("a staged copy met a call that drains the device");
 		return false;

@@ -31,7 +31,11 @@
 #endif
 #define STAGE_EXTENTS 64
 
+struct stage_copy;
+
 struct stage_job {
+	const struct stage_copy
+		*copy; /* of many pieces: what it is for; the caller's thread only */
 	struct stage_shape shape;
 	unsigned int ring; /* chunks */
 	char *chunks[STAGE_RING];

@@ -118,6 +118,7 @@ static struct state_context *add(uint64_t key, bool is_handle, int device)
 	}
 	context->record = emit_context(context->record, STATE_LOAD(&context->id), device);
 	stream_tell(context->legacy);
+	live_changed();
 	return context;
 }
 

@@ -121,6 +121,7 @@ void state_event_foreign(struct call *call, CUevent handle)
 
 	if (event)
 		STATE_STORE(&event->foreign, 1);
+	state_outside(call);
 }
 
 void state_event_recording(struct call *call, CUevent handle)

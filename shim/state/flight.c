@@ -157,6 +157,11 @@ void state_thread_ends(void)
 
 	if (!row->place)
 		return;
+	/* Cancelled in the driver, say: what it submitted has no number, and never will. */
+	if (row->entered != row->numbered || row->begun != row->over)
+		state_doubt("off: a thread ended inside a call that submits");
+	/* It may have ended inside a look of its own. */
+	lookers[row->place - 1].inside = 0;
 	/* Without the lock, which this thread may be inside: nobody else stores here while it is not NULL. */
 	__atomic_store_n(&rows[row->place - 1], NULL, __ATOMIC_RELEASE);
 	row->place = 0;
@@ -191,10 +196,13 @@ static uint32_t begun_of(const uint32_t *counter)
 
 static bool crowd_is_flying(void)
 {
-	uint32_t begun = begun_of(&crowd.begun);
+	/*
+	 * Of several one may be over that began later: only none at all is none of those. `over` first: one that begins and ends between the
+	 * two looks must not make up for one that is under way.
+	 */
+	uint32_t over = __atomic_load_n(&crowd.over, __ATOMIC_ACQUIRE);
 
-	/* Of several one may be over that began later: only none at all is none of those. */
-	return __atomic_load_n(&crowd.over, __ATOMIC_ACQUIRE) != begun;
+	return __atomic_load_n(&crowd.begun, __ATOMIC_ACQUIRE) != over;
 }
 
 bool state_flights(struct state_flight *ret_flights, uint32_t most, uint32_t *ret_count)

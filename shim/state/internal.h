@@ -273,6 +273,8 @@ bool memory_others_read(void);
 void live_stream_made(enum stream_kind kind);
 /* The call's operation, which has its number. */
 void live_host_function(const struct call *call);
+/* Something was made by which work elsewhere can go on, or that others see; before the call returns. */
+void live_changed(void);
 void live_clear(void);
 
 /* kernel.c */

@@ -235,9 +235,9 @@ static bool insert(const struct range *range)
 	chunk->range[i] = *range;
 	chunk->count++;
 	if (may_be_on_host(range))
-		STATE_STORE(&host_ranges, host_ranges + 1);
+		STATE_STORE(&host_ranges, host_ranges + 1), live_changed();
 	if (range->flags & RANGE_SHARED)
-		STATE_STORE(&shared_ranges, shared_ranges + 1);
+		STATE_STORE(&shared_ranges, shared_ranges + 1), live_changed();
 	if (is_on_device(range))
 		STATE_STORE(&on_devices, on_devices + range->bytes);
 	return true;
@@ -433,7 +433,7 @@ void state_unplaced(struct call *call, uint64_t address)
 	range = find(address);
 	if (range) {
 		if (!may_be_on_host(range))
-			STATE_STORE(&host_ranges, host_ranges + 1);
+			STATE_STORE(&host_ranges, host_ranges + 1), live_changed();
 		range->flags |= RANGE_UNPLACED;
 		table_changes();
 	}
@@ -561,7 +561,7 @@ void state_memory_shared(uint64_t address)
 	}
 	range = find(address);
 	if (range && !(range->flags & RANGE_SHARED)) {
-		STATE_STORE(&shared_ranges, shared_ranges + 1);
+		STATE_STORE(&shared_ranges, shared_ranges + 1), live_changed();
 		range->flags |= RANGE_SHARED;
 	}
 	lock_give(&lock);

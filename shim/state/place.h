@@ -52,6 +52,11 @@ const char *state_noticeable(const struct call *call);
  * there, and of all streams only the legacy one has work.
  */
 bool state_source_is_settled(const struct call *call);
+/*
+ * Has anything been made since by which that may not be so any more? Taken before state_source_is_settled() is asked, and compared behind the wait: if it is
+ * another number, the source is to be read again.
+ */
+uint64_t state_source_mark(void);
 
 /* Host code was given to the driver, whose runs cannot be followed: state_noticeable() says so for good. A constant text. */
 void state_host_code(const char *what);

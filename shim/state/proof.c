@@ -95,6 +95,16 @@ bool state_is_complete(const struct state_mark *mark)
 	       !__atomic_load_n(&doubt, __ATOMIC_SEQ_CST);
 }
 
+bool state_is_complete_or_ends(const struct state_mark *mark)
+{
+	struct state_context *context = stream_context(mark->stream);
+
+	if (!context || !state_context_lives(state_context_id(context)))
+		return true;
+	return __atomic_load_n(&mark->stream->completed, __ATOMIC_ACQUIRE) >= mark->number &&
+	       !__atomic_load_n(&doubt, __ATOMIC_SEQ_CST);
+}
+
 void state_observed(const struct state_mark *mark)
 {
 	order_complete(mark->stream, mark->number);

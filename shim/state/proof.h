@@ -85,6 +85,9 @@ bool state_is_complete(const struct state_mark *mark);
 /* What the host has learned of a stream by asking the driver itself. With no lock held: the trace hears of it. */
 void state_observed(const struct state_mark *mark);
 
+/* The same while contexts end, of those that do not; true of those that do. */
+bool state_is_complete_or_ends(const struct state_mark *mark);
+
 /* Is there a context of this id? */
 bool state_context_lives(uint64_t id);
 

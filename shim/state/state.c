@@ -294,8 +294,13 @@ static void settle_call(struct call *call, CUresult result)
 		state_doubt("off: work on a stream that is not known");
 	if (call->stream && !(call->flags & CALL_CAPTURED))
 		order_submitted(call);
-	if (call->operation == OPERATION_HOST_FUNCTION)
+	/* What writes memory of the host: nodes of graphs, and parts of batches, may copy to it. */
+	if (call->operation == OPERATION_HOST_FUNCTION || call->operation == OPERATION_GRAPH ||
+	    row->flags & CATALOGUE_SEVERAL)
 		live_host_function(call);
+	/* Whether these wait for the legacy stream is not known of all drivers. */
+	if (call->operation == OPERATION_MEMORY_OP)
+		live_changed();
 	if (!call->stream || call->flags & CALL_CAPTURED)
 		return;
 	if (call->stream_form != CALL_STREAM_IMPLICIT)

@@ -61,6 +61,10 @@ bool state_draws_into_capture(const struct call *call);
  * Something the shim cannot see records this event (graph node, launch attribute, another process):
  * it proves nothing, for good.
  */
+/* A variable of a module: it may be managed memory. */
+void state_global_asked(struct call *call);
+/* Something that others can make the device wait for, without a call of this process. */
+void state_outside(struct call *call);
 void state_event_foreign(struct call *call, CUevent event);
 
 /* What the host has observed: `result` hooks; only CUDA_SUCCESS proves anything. */

@@ -48,7 +48,8 @@ def main():
         for word in re.findall(r"`((?:shim|tools|tests|include|bpf|tracing|\.ci)/[\w./-]*)`", text):
             if not word.startswith("build/") and not os.path.exists(os.path.join(root, word)):
                 missing.append("%s names %s, which is not there" % (name, word))
-        for link in re.findall(r"\]\((?!https?:|#)([^)#]+)", text):
+        # In a program a bracket is none of a link.
+        for link in re.findall(r"\]\((?!https?:|#)([^)#]+)", re.sub(r"^    .*", "", re.sub(r"^```.*?^```", "", text, flags=re.M | re.S), flags=re.M)):
             if not os.path.exists(os.path.join(root, link)):
                 missing.append("%s links to %s, which is not there" % (name, link))
     if missing:

@@ -482,7 +482,7 @@ class Usage(Report):
         result = subprocess.run([TOOL, "--version"], capture_output=True, text=True)
         self.assertRegex(result.stdout, r"^slipstream \d+\.\d+\.\d+\n$")
         result = subprocess.run([TOOL, "--help"], capture_output=True, text=True)
-        self.assertEqual(re.findall(r"^  (\w+)", result.stdout, re.M), ["run", "attach", "report", "bisect", "doctor", "dump", "trace", "verify", "calibrate"])
+        self.assertEqual(re.findall(r"^  (\w+)", result.stdout, re.M), ["run", "attach", "report", "lint", "bisect", "doctor", "dump", "trace", "verify", "calibrate"])
 
 
 if __name__ == "__main__":

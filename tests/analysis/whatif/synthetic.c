@@ -437,8 +437,8 @@ static void act(struct simulation *simulation, unsigned int thread, const struct
 		simulation->event_stream[action->event] = action->stream;
 		simulation->event_number[action->event] = stream->submitted;
 		*now += action->own_ns;
-		emit(simulation, thread, TRACE_RECORD, *now)->record =
-			(struct trace_record){action->stream + 1, stream->submitted, 1};
+		emit(simulation, thread, TRACE_RECORD, *now)->record = (struct trace_record){
+			.stream = action->stream + 1, .number = stream->submitted, .event = 1};
 		break;
 	case ACTION_STREAM_WAIT:
 		stream->edge = most(stream->edge, simulation->event_end[action->event]);

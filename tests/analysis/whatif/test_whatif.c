@@ -348,7 +348,11 @@ static void feed_odd(struct whatif *whatif, int64_t *now)
 						       0,
 						       odd_number(),
 						       odd_number(),
-						       odd_number()};
+						       odd_number(),
+						       0,
+						       0,
+						       0,
+						       0};
 		break;
 	case 3:
 		id = TRACE_STREAM_WAIT;

@@ -1031,6 +1031,38 @@ static void used_elsewhere_at_the_end(void)
 	EXPECT(byte == 0x5a);
 }
 
+/* What was freed behind work that has ended since is used by nobody: work of others that begins later holds up no context's end. */
+static void end_waits_for_no_more(void)
+{
+	uint64_t ns = 10000000;
+	void *parameters[] = {&ns}, *block;
+	CUstream waits, opens;
+	CUdeviceptr word;
+	CUfunction other_spin;
+	CUcontext owner;
+	CUmodule module;
+
+	OK(cuStreamCreate(&waits, CU_STREAM_NON_BLOCKING));
+	OK(cuStreamCreate(&opens, CU_STREAM_NON_BLOCKING));
+	OK(cuMemAlloc(&word, 4));
+	OK(cuMemsetD32(word, 0, 1));
+	OK(cuCtxSynchronize());
+	OK(cuCtxCreate_v2(&owner, 0, 0));
+	OK(cuModuleLoadData(&module, simcuda_ptx));
+	OK(cuModuleGetFunction(&other_spin, module, "spin"));
+	OK(cuMemHostAlloc(&block, BYTES, 0));
+	OK(cuLaunchKernel(other_spin, 1, 1, 1, 1, 1, 1, 0, NULL, parameters, NULL));
+	OK(cuMemFreeHost(block));
+	OK(cuCtxSynchronize());
+	OK(cuCtxSetCurrent(context));
+	OK(cuStreamWaitValue32(waits, word, 1, CU_STREAM_WAIT_VALUE_EQ));
+	OK(cuCtxSetCurrent(owner));
+	OK(cuCtxDestroy(owner));
+	OK(cuCtxSetCurrent(context));
+	OK(cuMemsetD32Async(word, 1, 1, opens));
+	OK(cuStreamSynchronize(waits));
+}
+
 static void reset_elsewhere(void)
 {
 	pthread_t thread;
@@ -1381,6 +1413,7 @@ static const struct {
 	{"purge-others", purge_others},
 	{"reset-elsewhere", reset_elsewhere},
 	{"used-elsewhere-at-the-end", used_elsewhere_at_the_end},
+	{"end-waits-for-no-more", end_waits_for_no_more},
 	{"launched-elsewhere", launched_elsewhere},
 	{"freed-elsewhere", freed_elsewhere},
 	{"twice", twice},

@@ -22,7 +22,7 @@ FIELDS = ("hits misses unproven parked waits_avoided waits_made real_frees purge
           "limit_bytes").split()
 CASES = ("in-flight asked other-context other-legacy destroyed other-thread ended-thread legacy full-queue capturing reset forked threads ends no-context "
          "buffers relaxed many-streams broken unseen unseen-end unseen-record unseen-function detached released released-busy many-contexts foreign-flags kept-elsewhere freed-elsewhere kept-by-the-dead launched-elsewhere twice write-combined "
-         "reset-elsewhere used-elsewhere-at-the-end").split()
+         "reset-elsewhere used-elsewhere-at-the-end end-waits-for-no-more").split()
 # What the rewrite calls of the driver by itself, and answers that must not harm: out of memory, unknown.
 FAULTS = ("cuMemHostAlloc", "cuMemFreeHost", "cuEventCreate", "cuEventRecord", "cuEventQuery", "cuStreamQuery",
           "cuThreadExchangeStreamCaptureMode", "cuCtxGetId")

@@ -185,6 +185,66 @@ static void source_is_written_beside(void)
 	EXPECT(device_is(block, SOME, 7));
 }
 
+/* A node of a graph writes the source: its launch says nothing of that. */
+static void source_is_written_by_a_graph(void)
+{
+	CUdeviceptr block = device_block(SOME), from = device_block(SOME);
+	CUDA_MEMCPY3D copy = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+			      .srcDevice = from,
+			      .dstMemoryType = CU_MEMORYTYPE_HOST,
+			      .WidthInBytes = SOME,
+			      .Height = 1,
+			      .Depth = 1};
+	CUgraphExec executable;
+	CUcontext current;
+	CUgraphNode node;
+	CUgraph graph;
+
+	source = pattern(SOME, 7);
+	OK(cuMemcpyHtoD(from, source, SOME));
+	paint(source, SOME, 1);
+	copy.dstHost = source;
+	OK(cuCtxGetCurrent(&current));
+	OK(cuGraphCreate(&graph, 0));
+	OK(cuGraphAddMemcpyNode(&node, graph, NULL, 0, &copy, current));
+	OK(cuGraphInstantiateWithFlags(&executable, graph, 0));
+	OK(cuCtxSynchronize());
+	spin(NULL, SPIN_NS);
+	OK(cuGraphLaunch(executable, NULL));
+	OK(cuMemcpyHtoD(block, source, SOME));
+	EXPECT(device_is(block, SOME, 7));
+}
+
+static void *write_later_beside(void *data)
+{
+	struct writer *writer = data;
+
+	usleep(50000);
+	paint(source, SOME, 7);
+	OK(cuCtxSetCurrent(writer->context));
+	writer->opens = new_stream(CU_STREAM_NON_BLOCKING);
+	OK(cuMemsetD32Async(writer->word, 1, 1, writer->opens));
+	return NULL;
+}
+
+/* The same, and the way around the legacy stream is made while the copy waits. */
+static void source_is_written_by_what_comes(void)
+{
+	CUdeviceptr block = device_block(SOME), word = device_block(4);
+	struct writer writer = {.word = word};
+	pthread_t thread;
+
+	OK(cuCtxGetCurrent(&writer.context));
+	OK(cuMemsetD32(word, 0, 1));
+	OK(cuCtxSynchronize());
+	source = pattern(SOME, 1);
+	OK(cuStreamWaitValue32(NULL, word, 1, CU_STREAM_WAIT_VALUE_EQ));
+	EXPECT(!pthread_create(&thread, NULL, write_later_beside, &writer));
+	OK(cuMemcpyHtoD(block, source, SOME));
+	EXPECT(!pthread_join(thread, NULL));
+	EXPECT(device_is(block, SOME, 7));
+}
+
 /* A copy behind a busy stream is in its place, though its source is overwritten at once. */
 static void async_to_device(void)
 {
@@ -631,6 +691,8 @@ const struct named_case order_cases[] = {
 	{"source-is-read-first", source_is_read_first},
 	{"source-is-written-behind-a-wait", source_is_written_behind_a_wait},
 	{"source-is-written-beside", source_is_written_beside},
+	{"source-is-written-by-a-graph", source_is_written_by_a_graph},
+	{"source-is-written-by-what-comes", source_is_written_by_what_comes},
 	{"async-to-device", async_to_device},
 	{"async-behind-gate", async_behind_gate},
 	{"async-behind-done", async_behind_done},

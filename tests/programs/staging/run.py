@@ -101,7 +101,7 @@ NOT_PLAIN = "driver: the device's side is not plain memory of the current device
 MEMOPS = "driver: SYNC_MEMOPS"
 FOREIGN = "driver: the stream is not known, or of another context than the current one"
 ORDER = {
-    "host-function": "order: a host function may not have run yet",
+    "host-function": "order: a host function, a graph or a batch may not have run yet",
     "stream": "order: a non-blocking stream is there",
     "pinned": "order: there is host memory that the device can write",
     "registered": "order: there is host memory that the device can write",
@@ -123,6 +123,8 @@ CASES = {
     "source-is-read-first": ((None, 0), None),
     "source-is-written-behind-a-wait": ((1, 0), None),
     "source-is-written-beside": ((1, 0), None),
+    "source-is-written-by-a-graph": ((None, 0), None),
+    "source-is-written-by-what-comes": ((None, 0), None),
     "async-to-device": ((None, 0), None),
     "async-behind-gate": ((None, 0), "driver: it would wait for its stream, where the driver may not"),
     "async-behind-done": ((2, 0), None),
