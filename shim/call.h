@@ -94,6 +94,7 @@ struct call {
 	uint64_t source, destination; /* addresses; 0: no such operand, or an array */
 	uint64_t bytes;               /* moved or allocated; 0 unknown */
 	uint64_t subject; /* what it is about: function launched, event waited for, pointer freed */
+	uint64_t ended; /* id of a context that this very call ends, 0 none; of several the last */
 	uint64_t peer_context, peer_to; /* of a peer copy: the source's, and the destination's */
 
 	/* Filled by state_before(). */

@@ -152,23 +152,17 @@ void contexts_wait_for_visitors(void)
 	errno = saved;
 }
 
-void contexts_visit_ending(bool (*lives)(uint64_t context), void (*give)(uint64_t context))
+void contexts_visit_ending(uint64_t context, void (*give)(uint64_t context))
 {
+	struct context_slot *slot = contexts_find(context);
 	CUcontext popped;
 
-	if (!driver.cuCtxPushCurrent_v2 || !driver.cuCtxPopCurrent_v2)
+	if (!slot || !driver.cuCtxPushCurrent_v2 || !driver.cuCtxPopCurrent_v2 ||
+	    contexts_place(slot) != CONTEXT_THERE ||
+	    driver.cuCtxPushCurrent_v2((CUcontext)(uintptr_t)LOAD(&slot->handle)) != CUDA_SUCCESS)
 		return;
-	for (unsigned int i = 0; i < CONTEXTS_MAX; i++) {
-		struct context_slot *slot = &contexts_table[i];
-		uint64_t id = LOAD(&slot->id);
-
-		if (!id || lives(id) || contexts_place(slot) != CONTEXT_THERE ||
-		    driver.cuCtxPushCurrent_v2((CUcontext)(uintptr_t)LOAD(&slot->handle)) !=
-			    CUDA_SUCCESS)
-			continue;
-		give(id);
-		driver.cuCtxPopCurrent_v2(&popped);
-	}
+	give(context);
+	driver.cuCtxPopCurrent_v2(&popped);
 }
 
 void contexts_drop(bool (*lives)(uint64_t context))

@@ -50,10 +50,10 @@ uint32_t contexts_visit(const struct context_slot *slot, uint32_t (*give)(uint64
 void contexts_wait_for_visitors(void);
 
 /*
- * Contexts are about to end, which state knows and of which nobody else is inside: calls `give` with each of them made current, as long as the driver
- * says that it is there.
+ * This context is about to end, by the calling thread, which state knows: calls `give` with it made current, if it is in the table and the driver says that it
+ * is there. Never another thread's: that may be gone at any moment, and its addresses be others'.
  */
-void contexts_visit_ending(bool (*lives)(uint64_t context), void (*give)(uint64_t context));
+void contexts_visit_ending(uint64_t context, void (*give)(uint64_t context));
 
 /* Contexts ended: their slots, and what was held of them, are gone. */
 void contexts_drop(bool (*lives)(uint64_t context));

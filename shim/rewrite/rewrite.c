@@ -4,6 +4,7 @@
  */
 #include "rewrite/rewrite.h"
 
+#include "call.h"
 #include "config.h"
 #include "driver/driver.h"
 #include "emit/emit.h"
@@ -76,17 +77,17 @@ static void give_back(uint64_t context)
  * A context's memory ends with it, and work of other contexts may use what was freed and is held: the free would have waited for that. So the driver
  * frees it first, which waits. Of the context's own work its end takes care.
  */
-static void outlive_users(void)
+static void outlive_users(const struct call *call)
 {
-	if (settle_used_elsewhere())
-		contexts_visit_ending(state_context_lives, give_back);
+	if (call->ended && settle_used_elsewhere())
+		contexts_visit_ending(call->ended, give_back);
 }
 
 bool rewrite_context_ending(struct call *call, CUresult *ret_result)
 {
 	/* State has let go of it already; its memory goes with it. Should it not end, what was held stays with the driver. */
 	contexts_wait_for_visitors();
-	outlive_users();
+	outlive_users(call);
 	pinned_drop(state_context_lives);
 	contexts_drop(state_context_lives);
 	stage_drop(state_context_lives);

@@ -152,7 +152,8 @@ static bool may_read_first(const struct call *call)
 
 static bool source_is_same(uint64_t mark)
 {
-	return state_source_mark() == mark && !state_is_flying();
+	/* Who is submitting first: it may raise the mark, and then have its number. */
+	return !state_is_flying() && state_source_mark() == mark && !state_objection();
 }
 
 /* The wait that the driver's own copy makes before it reads the source. */

@@ -336,8 +336,10 @@ void state_context_destroying(struct call *call, CUcontext handle)
 		/* The driver refuses to end a primary one this way, and all of it stays. Did it end, its id would tell (rewrite/contexts.c). */
 		if (context && is_primary(key))
 			context = NULL;
-		if (context)
+		if (context) {
+			call->ended = STATE_LOAD(&context->id);
 			retire(context);
+		}
 		lock_give(&state_lock);
 	}
 	if (!context)
@@ -357,6 +359,7 @@ void state_primary_resetting(struct call *call, CUdevice device)
 			if (!key_of(context) || STATE_LOAD(&context->created) ||
 			    STATE_LOAD(&context->device) != device)
 				continue;
+			call->ended = STATE_LOAD(&context->id);
 			retire(context);
 			ends = true;
 		}

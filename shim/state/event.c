@@ -121,7 +121,6 @@ void state_event_foreign(struct call *call, CUevent handle)
 
 	if (event)
 		STATE_STORE(&event->foreign, 1);
-	state_outside(call);
 }
 
 void state_event_recording(struct call *call, CUevent handle)
@@ -228,6 +227,9 @@ void state_event_observed(struct call *call, CUresult result)
 	struct state_stream *stream;
 	uint64_t number;
 
+	/* As in state_stream_observed(). */
+	if (result == CUDA_ERROR_NOT_READY)
+		live_changed();
 	if (result != CUDA_SUCCESS || !event || event != call->event ||
 	    STATE_LOAD(&event->foreign) || event_record_at(event) != call->event_record ||
 	    __atomic_load_n(&event->recordings, __ATOMIC_ACQUIRE) != call->event_recordings)

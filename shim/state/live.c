@@ -105,6 +105,8 @@ const char *state_noticeable(const struct call *call)
 		return "order: other streams do not wait for the thread's own";
 	if (context_others(call->context))
 		return "order: there is another context";
+	if (STATE_LOAD(&globals))
+		return "order: a variable of a module may be managed memory";
 	if (memory_host_reads())
 		return "order: there is host memory that the device can write";
 	if (memory_others_read())
@@ -126,7 +128,7 @@ bool state_source_is_settled(const struct call *call)
 {
 	uint32_t i;
 
-	if (STATE_LOAD(&globals) || state_is_flying())
+	if (state_is_flying())
 		return false;
 	if (call->pending_count > CALL_PENDING_MAX || state_noticeable(call))
 		return false;

@@ -468,6 +468,11 @@ void state_freeing(struct call *call, uint64_t address)
 		call->freed_bytes = range->bytes;
 		call->freed_kind = range->kind;
 		call->freed_flags = range->flags & RANGE_FLAGS;
+		/* What comes before the free in its stream may use it for a while. */
+		if (call->operation == OPERATION_ALLOCATION &&
+		    range->flags & (RANGE_FOREIGN | RANGE_UNPLACED | RANGE_SHARED))
+			state_host_code("order: memory that the host or others may write was freed "
+					"in a stream's order");
 		if (!call->bytes)
 			call->bytes = range->bytes;
 		take_out(range);

@@ -17,6 +17,7 @@
 #include "state/flight.h"
 #include "state/internal.h"
 #include "state/launch.h"
+#include "state/place.h"
 
 struct lock state_lock = LOCK_INITIALIZER(LOCK_STATE);
 struct arena state_arena = {.bound = (size_t)256 << 20};
@@ -148,6 +149,7 @@ void state_before(struct call *call)
 	bool full;
 
 	call->flight = 0;
+	call->ended = 0;
 	if (call->operation)
 		flight_begins(call);
 	call->stream_kind = STREAM_UNKNOWN;
@@ -267,8 +269,13 @@ static void number_half_done(const struct call *call, CUresult result)
 	if (state_was_refused(call, result))
 		return;
 	if (config.mode == CONFIG_FIX && call->operation && call->operation != OPERATION_KERNEL &&
-	    call->stream && !(call->flags & CALL_CAPTURED))
+	    call->stream && !(call->flags & CALL_CAPTURED)) {
+		/* Parts of it may write memory of the host; nobody knows until when. */
+		if (call->operation == OPERATION_GRAPH ||
+		    catalogue_rows[call->function].flags & CATALOGUE_SEVERAL)
+			state_host_code("order: a graph or a batch was half submitted");
 		(void)order_number(call->stream, (uint64_t)call->operation << 32 | call->name);
+	}
 }
 
 static void settle_call(struct call *call, CUresult result)
@@ -320,6 +327,9 @@ void state_after(struct call *call, CUresult result)
 
 void state_stream_observed(struct call *call, CUresult result)
 {
+	/* Who asks while another waits knows that its work has not ended: what it did before came before that. */
+	if (result == CUDA_ERROR_NOT_READY)
+		live_changed();
 	if (result != CUDA_SUCCESS || !call->stream || call->flags & CALL_CAPTURED)
 		return;
 	order_complete_pending(call, CATALOGUE_SCOPE_STREAM);
