@@ -73,7 +73,8 @@ static __attribute__((noinline)) bool list(struct launch_row *row)
 
 	if (!lock_take(&state_lock))
 		return false;
-	for (i = 0; i < FLIGHT_ROWS && rows[i]; i++)
+	/* Acquire: pairs with the end of the thread that had the row. */
+	for (i = 0; i < FLIGHT_ROWS && __atomic_load_n(&rows[i], __ATOMIC_ACQUIRE); i++)
 		;
 	if (i < FLIGHT_ROWS) {
 		STATE_STORE(&serials[i], serials[i] + 1);
@@ -161,7 +162,7 @@ void state_thread_ends(void)
 	if (row->entered != row->numbered || row->begun != row->over)
 		state_doubt("off: a thread ended inside a call that submits");
 	/* It may have ended inside a look of its own. */
-	lookers[row->place - 1].inside = 0;
+	__atomic_store_n(&lookers[row->place - 1].inside, 0, __ATOMIC_RELEASE);
 	/* Without the lock, which this thread may be inside: nobody else stores here while it is not NULL. */
 	__atomic_store_n(&rows[row->place - 1], NULL, __ATOMIC_RELEASE);
 	row->place = 0;
