@@ -288,8 +288,7 @@ static int finish(struct session *session)
 
 	if (session->live)
 		live_clear(session->live);
-	if (watch_detach(session->watch))
-		command_say("not all probes could be taken out; they go with this process");
+	watch_detach(session->watch);
 	(void)watch_poll(session->watch, 0, on_call, session);
 	(void)watch_stats(session->watch, session->stats);
 	writer_finish(session->writer, session->stats, now());

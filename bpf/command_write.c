@@ -6,9 +6,26 @@
 #include "command_process.h"
 #include "command_rule.h"
 #include "emit/record.h"
+#include "emit/usdt_how.h"
 #include "memory.h"
 #include "sum.h"
 #include "witness_summary.h"
+
+/* What goes from the watch into the trace and the summary as it is. */
+_Static_assert((int)WATCH_BY_UNKNOWN == (int)WITNESS_BY_UNKNOWN &&
+		       (int)WATCH_BY_WRAPPER == (int)WITNESS_BY_WRAPPER &&
+		       (int)WATCH_BY_SHIM == (int)WITNESS_BY_SHIM &&
+		       (int)WATCH_BY_LIBRARY == (int)WITNESS_BY_LIBRARY &&
+		       (int)WATCH_BY_PROGRAM == (int)WITNESS_BY_PROGRAM &&
+		       (int)WATCH_BYS == (int)WITNESS_BYS,
+	       "both name callers alike");
+_Static_assert((int)WATCH_STREAM_OTHER + 1 == (int)WITNESS_STREAM_CLASSES &&
+		       (int)WATCH_UNKNOWN + 1 == (int)WITNESS_DIRECTIONS,
+	       "the summary has words for every kind");
+_Static_assert((int)USDT_REWRITE_HIT == (int)TRACE_REWRITTEN_HIT &&
+		       (int)USDT_REWRITE_PARKED == (int)TRACE_REWRITTEN_PARKED &&
+		       (int)USDT_REWRITE_STAGED == (int)TRACE_REWRITTEN_STAGED,
+	       "claims are told alike by probes and in a trace");
 
 struct writer {
 	struct writer_options options;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
  * Times the driver calls of watched processes. One uprobe program at all entries, one at all
- * returns; which function it is comes in the cookie. The scheduler's tracepoint adds how a thread
+ * returns, or one at both; which function it is comes in the cookie. The scheduler's tracepoint adds how a thread
  * that is inside a call spends its time.
  *
  * Who writes and who reads the maps (watch_state.bpf.h); ids are of the loader's namespace:
@@ -32,6 +32,9 @@
 #include "watch_state.bpf.h"
 #include "watch_system_calls.h"
 
+/* Of kernels that have sessions; elsewhere `passed` is not loaded. */
+extern bool bpf_session_is_return(void) __ksym __weak;
+
 static void count_caller(const struct thread *thread, __u32 function, __u64 return_address)
 {
 	struct caller_key key = {
@@ -61,10 +64,10 @@ static void count_caller(const struct thread *thread, __u32 function, __u64 retu
  */
 static void drop_left(struct thread *thread, __u64 stack_pointer, __u32 function)
 {
-	for (int i = 0; i < RECORD_DEPTH; i++) {
+	for (int i = 0; i < WATCH_DEPTH; i++) {
 		__u32 last = thread->depth - 1;
 
-		if (last >= RECORD_DEPTH)
+		if (last >= WATCH_DEPTH)
 			return;
 		if (open_at(thread, last)->stack_pointer > stack_pointer ||
 		    (open_at(thread, last)->stack_pointer == stack_pointer &&
@@ -75,8 +78,8 @@ static void drop_left(struct thread *thread, __u64 stack_pointer, __u32 function
 	}
 }
 
-SEC("uprobe")
-int entered(struct pt_regs *registers)
+/* False: of no interest, and neither is its return. */
+static bool enter(struct pt_regs *registers)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	__u64 cookie = bpf_get_attach_cookie(registers);
@@ -87,7 +90,7 @@ int entered(struct pt_regs *registers)
 	__u64 return_address = 0;
 
 	if (!thread || is_again(&thread->entry, registers->ip, registers->sp, cookie >> 32))
-		return 0;
+		return false;
 	thread->exit.address = 0;
 	drop_left(thread, registers->sp, function);
 	depth = thread->depth;
@@ -101,15 +104,15 @@ int entered(struct pt_regs *registers)
 	}
 	bpf_probe_read_user(&return_address, sizeof(return_address), (void *)registers->sp);
 	/* A jump from another watched function: what lies there is the return probe's by now. */
-	if (depth && depth <= RECORD_DEPTH &&
+	if (depth && depth <= WATCH_DEPTH &&
 	    open_at(thread, depth - 1)->stack_pointer == registers->sp)
 		return_address = open_at(thread, depth - 1)->return_address;
 	if (keep_callers)
 		count_caller(thread, function, return_address);
-	if (depth >= RECORD_DEPTH) {
+	if (depth >= WATCH_DEPTH) {
 		thread->deep++;
 		count_loss(LOSS_DEEP);
-		return 0;
+		return true;
 	}
 	call = open_at(thread, depth);
 	__builtin_memset(call, 0, sizeof(*call));
@@ -121,7 +124,7 @@ int entered(struct pt_regs *registers)
 	read_arguments(call, registers, function);
 	call->entered_ns = bpf_ktime_get_ns();
 	settle(thread, task, call->entered_ns);
-	for (int i = 0; i < RECORD_HOWS; i++)
+	for (int i = 0; i < WATCH_HOWS; i++)
 		call->off_cpu[i] = thread->off_cpu[i];
 	call->switches = thread->switches;
 	call->preemptions = thread->preemptions;
@@ -129,7 +132,7 @@ int entered(struct pt_regs *registers)
 	if (!depth)
 		mark(thread, task, call->entered_ns);
 	thread->depth = depth + 1;
-	return 0;
+	return true;
 }
 
 /* One more of a system call. The rarest gives way to a new one. */
@@ -159,12 +162,12 @@ static __always_inline void close_call(struct thread *thread, void *registers, _
 	__u64 frames = 1;
 	long bytes;
 
-	if (last >= RECORD_DEPTH)
+	if (last >= WATCH_DEPTH)
 		return;
 	call = open_at(thread, last);
 	thread->depth = last;
 	/* What the inner call did, the outer one did too. */
-	if (last && last < RECORD_DEPTH) {
+	if (last && last < WATCH_DEPTH) {
 		struct top *outer = open_at(thread, last - 1)->top;
 
 		for (int i = 0; i < TOPS; i++) {
@@ -184,7 +187,7 @@ static __always_inline void close_call(struct thread *thread, void *registers, _
 	record->bytes = call->bytes;
 	record->source = call->source;
 	record->destination = call->destination;
-	for (int i = 0; i < RECORD_HOWS; i++)
+	for (int i = 0; i < WATCH_HOWS; i++)
 		record->off_cpu[i] = thread->off_cpu[i] - call->off_cpu[i];
 	record->switches = thread->switches - call->switches;
 	record->preemptions = thread->preemptions - call->preemptions;
@@ -219,34 +222,33 @@ static __always_inline void close_call(struct thread *thread, void *registers, _
 		count_loss(LOSS_RECORD);
 }
 
-SEC("uprobe")
-int left(struct pt_regs *registers)
+static void leave(struct pt_regs *registers)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
 	__u64 now = bpf_ktime_get_ns(), cookie = bpf_get_attach_cookie(registers);
-	__u32 function = (__u32)cookie, found = RECORD_DEPTH;
+	__u32 function = (__u32)cookie, found = WATCH_DEPTH;
 	struct function_count *count;
 
 	/* 0 is no address. */
 	if (!thread || is_again(&thread->exit, function + 1, registers->sp, cookie >> 32))
-		return 0;
+		return;
 	thread->entry.address = 0;
 	settle(thread, task, now);
-	for (__u32 i = 0; i < RECORD_DEPTH; i++) {
+	for (__u32 i = 0; i < WATCH_DEPTH; i++) {
 		if (i < thread->depth && open_at(thread, i)->function == function &&
 		    open_at(thread, i)->stack_pointer + 8 == registers->sp)
 			found = i;
 	}
-	if (found >= RECORD_DEPTH) {
+	if (found >= WATCH_DEPTH) {
 		if (thread->deep)
 			thread->deep--;
 		else
 			count_loss(LOSS_LATE);
-		return 0;
+		return;
 	}
 	/* What is above it was left without a return. */
-	for (int i = 0; i < RECORD_DEPTH && thread->depth > found + 1; i++) {
+	for (int i = 0; i < WATCH_DEPTH && thread->depth > found + 1; i++) {
 		thread->depth--;
 		count_loss(LOSS_LEFT);
 	}
@@ -261,6 +263,29 @@ int left(struct pt_regs *registers)
 			thread->in[i].driver_ns = now - open_at(thread, found)->entered_ns;
 	}
 	close_call(thread, registers, now, CALL_RETURNED);
+}
+
+SEC("uprobe")
+int entered(struct pt_regs *registers)
+{
+	enter(registers);
+	return 0;
+}
+
+SEC("uprobe")
+int left(struct pt_regs *registers)
+{
+	leave(registers);
+	return 0;
+}
+
+/* Both in one link (uprobe.session, Linux 6.13), which is taken away in half the time. 1: the return is not wanted. */
+SEC("uprobe")
+int passed(struct pt_regs *registers)
+{
+	if (!bpf_session_is_return())
+		return !enter(registers);
+	leave(registers);
 	return 0;
 }
 
@@ -269,15 +294,15 @@ static __u32 how_of(long number)
 {
 	switch (number) {
 		WATCH_FUTEX_CALLS(WATCH_CALL_CASE)
-		return FUTEX;
+		return WATCH_FUTEX;
 		WATCH_POLL_CALLS(WATCH_CALL_CASE)
-		return POLL;
+		return WATCH_POLL;
 		WATCH_IOCTL_CALLS(WATCH_CALL_CASE)
-		return IOCTL;
+		return WATCH_IOCTL;
 		WATCH_YIELD_CALLS(WATCH_CALL_CASE)
-		return YIELD;
+		return WATCH_YIELD;
 	default:
-		return OTHER;
+		return WATCH_OTHER;
 	}
 }
 
@@ -290,15 +315,15 @@ static void goes(struct thread *thread, struct task_struct *task, bool preempt, 
 
 	settle(thread, task, now);
 	mark(thread, task, now);
-	if (preempt || (!task->__state && how != YIELD)) {
+	if (preempt || (!task->__state && how != WATCH_YIELD)) {
 		thread->preemptions++;
-		how = PREEMPTED;
+		how = WATCH_PREEMPTED;
 	} else {
 		if (!task->__state)
 			thread->yields++;
 		else
 			thread->switches++;
-		if (!count_system_calls && number >= 0 && depth < RECORD_DEPTH)
+		if (!count_system_calls && number >= 0 && depth < WATCH_DEPTH)
 			count_top(open_at(thread, depth)->top, number, 1);
 	}
 	thread->how = how;
@@ -314,16 +339,16 @@ static void comes(struct thread *thread, struct task_struct *task, __u64 now)
 		struct pt_regs *registers = (struct pt_regs *)bpf_task_pt_regs(task);
 		long number = BPF_CORE_READ(registers, orig_ax);
 
-		how = number < 0 ? PREEMPTED : how_of(number);
+		how = number < 0 ? WATCH_PREEMPTED : how_of(number);
 		off = unseen_ns(thread, task, thread->mark_ns, now);
-		if (how == PREEMPTED)
+		if (how == WATCH_PREEMPTED)
 			thread->preemptions++;
-		else if (how == YIELD)
+		else if (how == WATCH_YIELD)
 			thread->yields++;
 		else
 			thread->switches++;
 	}
-	if (how < RECORD_HOWS)
+	if (how < WATCH_HOWS)
 		thread->off_cpu[how] += off;
 	thread->off_since_ns = 0;
 	mark(thread, task, now);
@@ -358,7 +383,7 @@ int BPF_PROG(system_call, struct pt_regs *registers, long number)
 	if (!thread || !thread->depth || number == URETPROBE || number == UPROBE)
 		return 0;
 	depth = thread->depth - 1;
-	if (depth < RECORD_DEPTH)
+	if (depth < WATCH_DEPTH)
 		count_top(open_at(thread, depth)->top, number, 1);
 	return 0;
 }
@@ -408,7 +433,7 @@ int BPF_PROG(exited, struct task_struct *task)
 	__u32 process;
 
 	if (thread) {
-		for (int i = 0; i < RECORD_DEPTH; i++) {
+		for (int i = 0; i < WATCH_DEPTH; i++) {
 			if (!thread->depth)
 				break;
 			close_call(thread, 0, now, 0);

@@ -13,6 +13,7 @@
 
 #include <bpf/bpf.h>
 
+#include "library_find.h"
 #include "privilege.h"
 #include "watch_internal.h"
 
@@ -22,10 +23,6 @@ enum {
 };
 
 _Static_assert(WATCH_FUNCTION_COUNT <= RECORD_FUNCTIONS, "the kernel's tables have room");
-_Static_assert((int)WATCH_FRAMES == (int)RECORD_FRAMES && (int)WATCH_DEPTH == (int)RECORD_DEPTH &&
-		       (int)WATCH_HOWS == (int)RECORD_HOWS,
-	       "both sides count alike");
-
 void watch_say(const struct watch *watch, const char *format, ...)
 {
 	va_list arguments;
@@ -365,21 +362,18 @@ bool watch_ended(const struct watch *watch)
 	return !watch->options.all && watch->processes && !watch->alive;
 }
 
-int watch_detach(struct watch *watch)
+void watch_detach(struct watch *watch)
 {
-	if (watch->detached)
-		return 0;
-	attach_detach(watch);
+	if (!watch->detached)
+		attach_detach(watch);
 	watch->detached = true;
-	return 0;
 }
 
 void watch_done(struct watch *watch)
 {
 	if (!watch)
 		return;
-	if (!watch->detached)
-		attach_detach(watch);
+	watch_detach(watch);
 	ring_buffer__free(watch->ring);
 	watch_bpf__destroy(watch->skeleton);
 	mappings_done(watch->mappings);

@@ -34,39 +34,8 @@
 #include <sys/types.h>
 
 #include "capability.h"
+#include "watch_kinds.h"
 #include "watch_table.h"
-
-enum {
-	WATCH_FRAMES = 16, /* of a stack, at most */
-	WATCH_DEPTH = 6,   /* watched calls inside each other in one thread, at most */
-};
-
-enum watch_stream_class {
-	WATCH_STREAM_NONE = 0, /* no stream argument, or of the whole context */
-	WATCH_STREAM_LEGACY, /* handle 0 of a plain name, 0x1 of any, a copy without stream argument */
-	WATCH_STREAM_PER_THREAD, /* handle 0 of a _ptsz or _ptds name, 0x2 of any */
-	WATCH_STREAM_OTHER,
-};
-
-enum watch_direction {
-	WATCH_DIRECTION_NONE = 0, /* no copy */
-	WATCH_H2D,
-	WATCH_D2H,
-	WATCH_D2D,
-	WATCH_H2H,
-	WATCH_UNKNOWN, /* a copy of addresses that say nothing: cuMemcpy */
-};
-
-/* Why a thread was off its processor. The first four are told by the system call it slept in. */
-enum watch_how {
-	WATCH_FUTEX = 0,
-	WATCH_POLL,      /* poll, select, epoll and their forms */
-	WATCH_IOCTL,     /* the kernel driver itself made it sleep */
-	WATCH_YIELD,     /* gave the processor up in sched_yield */
-	WATCH_PREEMPTED, /* was ready to run: the scheduler's doing, not the device's */
-	WATCH_OTHER,     /* another system call, or a page fault */
-	WATCH_HOWS,
-};
 
 /* Whose call it was, by the file that holds the return address (and the function in it). */
 enum watch_by {
@@ -107,7 +76,7 @@ struct watch_claim {
 	uint64_t ns; /* when it was said */
 	pid_t process, thread;
 	uint32_t function, scope;     /* that the program called; scope of the call */
-	uint8_t how;                  /* enum usdt_how of shim/emit/usdt.h */
+	uint8_t how;                  /* enum usdt_how of shim/emit/usdt_how.h */
 	uint64_t call_ns, off_cpu_ns; /* since the scope began, preemption left out of the second */
 	uint64_t driver_ns;           /* the longest watched call of the driver inside the scope */
 	/* From the program's call of the wrapper outwards, as those of a call; 0: not known. */
@@ -218,6 +187,7 @@ struct watch_options {
 				machine 60 to 90 ns */
 	bool callers;        /* keep exact counts by return address: watch_callers() */
 	bool single;         /* no common probes (uprobe.multi), as before Linux 6.6 */
+	bool pairs;          /* no sessions (uprobe.session), as before Linux 6.13 */
 	bool stepped;        /* probe frequent functions also where that is dear */
 	unsigned int frames; /* of stacks, 1 to WATCH_FRAMES; 0: 1 */
 	uint64_t least_ns;   /* shorter calls are counted, but give no record */
@@ -297,7 +267,7 @@ unsigned int watch_detach_estimate_ms(const struct watch *watch);
  * 100 ms. With single ones options.say is told the estimate first. Counters and records stay
  * readable.
  */
-int watch_detach(struct watch *watch);
+void watch_detach(struct watch *watch);
 
 /* Frees everything, after watch_detach() if that was not called. NULL is allowed. */
 void watch_done(struct watch *watch);

@@ -49,10 +49,10 @@ static __u64 address_of(__u32 type, __u64 host, __u64 device, __u64 offset)
 static __u8 direction_of(__u32 source, __u32 destination)
 {
 	if (!source || source >= MEMORY_UNIFIED || !destination || destination >= MEMORY_UNIFIED)
-		return UNKNOWN;
+		return WATCH_UNKNOWN;
 	if (source == MEMORY_HOST)
-		return destination == MEMORY_HOST ? H2H : H2D;
-	return destination == MEMORY_HOST ? D2H : D2D;
+		return destination == MEMORY_HOST ? WATCH_H2H : WATCH_H2D;
+	return destination == MEMORY_HOST ? WATCH_D2H : WATCH_D2D;
 }
 
 static __noinline int read_2d(struct open_call *call, __u64 address)
@@ -106,15 +106,15 @@ static void read_arguments(struct open_call *call, struct pt_regs *registers, __
 	call->source = value_of(&arguments, &shape->source);
 	call->destination = value_of(&arguments, &shape->destination);
 	call->bytes = value_of(&arguments, &shape->bytes);
-	if (shape->structure == STRUCTURE_2D)
+	if (shape->structure == WATCH_STRUCTURE_2D)
 		read_2d(call, argument(&arguments, shape->structure_position, 8));
-	else if (shape->structure == STRUCTURE_3D)
+	else if (shape->structure == WATCH_STRUCTURE_3D)
 		read_3d(call, argument(&arguments, shape->structure_position, 8));
 	/* 0x1 and 0x2 mean the same under every name; 0 is what the name says. */
 	if (shape->stream.position && call->stream)
-		call->stream_class = call->stream == 1   ? STREAM_LEGACY
-				     : call->stream == 2 ? STREAM_PER_THREAD
-							 : STREAM_OTHER;
+		call->stream_class = call->stream == 1   ? WATCH_STREAM_LEGACY
+				     : call->stream == 2 ? WATCH_STREAM_PER_THREAD
+							 : WATCH_STREAM_OTHER;
 }
 
 #endif

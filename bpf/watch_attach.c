@@ -2,10 +2,12 @@
 /*
  * The programs in the kernel and their links: loading, probing, and taking away again.
  *
- * Common probes (uprobe.multi) are made by the system call itself, since older libbpf has no call for
- * them: one link for all entries of a library, one for all returns. Returns are probed before entries, so
- * that a call that is entered is one whose return is seen, up to those that are still inside when the
- * watch ends. Taken away they are side by side, in no order: that time counts as the end.
+ * Common probes: one link for all of a library, by sessions where the kernel has them (Linux 6.13), entry and return in one; else (6.6) one for all
+ * entries and one for all returns. Returns are probed before entries then, so that a call that is entered is one whose return is seen, up to those
+ * that are still inside when the watch ends. What takes time when a link is taken away is not the probes but the kernel's grace periods, three for
+ * each link, and of several links side by side they come one after the other: so the fewer links the better.
+ *
+ * Taken away they are side by side, in no order: that time counts as the end.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -14,35 +16,35 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <bpf/bpf.h>
 
 #include "privilege.h"
+#include "probe_link.h"
 #include "watch_internal.h"
-
-/* Since Linux 6.6; the headers built against may be older. */
-#define ATTACH_UPROBE_MULTI 48
-#define MULTI_RETURN        1
 
 enum {
 	CLOSERS = 32,    /* threads that close links */
 	SINGLE_MS = 110, /* to close one, measured on Linux 6.18 */
 };
 
-/* The part of the system call's argument that attaches many probes at once. */
-struct link_create {
-	__u32 program, target;
-	__u32 attach_type, flags;
-	__u64 path, offsets, ref_ctr_offsets, cookies;
-	__u32 count, multi_flags, process, padding;
-};
+#define SAME_OPERAND(field)                                                                        \
+	_Static_assert(offsetof(struct operand, field) == offsetof(struct watch_operand, field) && \
+			       sizeof(((struct operand *)0)->field) ==                             \
+				       sizeof(((struct watch_operand *)0)->field),                 \
+		       #field " lies alike on both sides")
+
+/* fill_shapes() copies one into the other. */
+SAME_OPERAND(position);
+SAME_OPERAND(width);
+SAME_OPERAND(second);
+SAME_OPERAND(second_width);
+SAME_OPERAND(factor);
+_Static_assert(sizeof(struct watch_operand) <= sizeof(struct operand), "operands fit");
 
 static void fill_shapes(struct watch_bpf *skeleton)
 {
-	_Static_assert(sizeof(((struct function_shape *)0)->stream) >= sizeof(struct watch_operand),
-		       "operands fit");
 	for (size_t i = 0; i < WATCH_FUNCTION_COUNT; i++) {
 		const struct watch_function *function = &watch_functions[i];
 		/* The skeleton's type is another one by name. */
@@ -68,16 +70,22 @@ static size_t ring_bytes(const struct watch *watch)
 	return bytes < page ? page : bytes;
 }
 
-static void set_common(struct watch_bpf *skeleton)
+/* What the kernel is to have, and which programs are for that. */
+static void set_form(struct watch *watch)
 {
-	struct bpf_program *programs[] = {
-		skeleton->progs.entered,       skeleton->progs.left,
-		skeleton->progs.scope_entered, skeleton->progs.scope_left,
-		skeleton->progs.rewritten,
-	};
+	struct watch_bpf *skeleton = watch->skeleton;
+	bool session = watch->form == PROBES_SESSION;
 
-	for (size_t i = 0; i < sizeof(programs) / sizeof(programs[0]); i++)
-		bpf_program__set_expected_attach_type(programs[i], ATTACH_UPROBE_MULTI);
+	bpf_program__set_autoload(skeleton->progs.passed, session);
+	bpf_program__set_autoload(skeleton->progs.entered, !session);
+	bpf_program__set_autoload(skeleton->progs.left, !session);
+	bpf_program__set_autoload(skeleton->progs.probed, watch->options.claimed != NULL);
+	if (watch->form == PROBES_SINGLE)
+		return;
+	bpf_program__set_expected_attach_type(skeleton->progs.passed, PROBE_LINK_SESSION);
+	bpf_program__set_expected_attach_type(skeleton->progs.entered, PROBE_LINK_MULTI);
+	bpf_program__set_expected_attach_type(skeleton->progs.left, PROBE_LINK_MULTI);
+	bpf_program__set_expected_attach_type(skeleton->progs.probed, PROBE_LINK_MULTI);
 }
 
 static int load(struct watch *watch)
@@ -101,38 +109,39 @@ static int load(struct watch *watch)
 	bpf_map__set_max_entries(skeleton->maps.ring, (__u32)ring_bytes(watch));
 	if (!watch->options.callers)
 		bpf_map__set_max_entries(skeleton->maps.callers, 1);
-	bpf_program__set_autoload(skeleton->progs.scope_entered, watch->options.claimed != NULL);
-	bpf_program__set_autoload(skeleton->progs.scope_left, watch->options.claimed != NULL);
-	bpf_program__set_autoload(skeleton->progs.rewritten, watch->options.claimed != NULL);
-	if (!watch->single)
-		set_common(skeleton);
+	set_form(watch);
 	return watch_bpf__load(skeleton);
 }
 
-/* `semaphores` NULL: none has one. */
+/* Of an open file, whatever its name is by now. `semaphores` NULL: none has one. */
 static int create_link(const struct bpf_program *program, int file, const uint64_t *offsets,
 		       const uint64_t *semaphores, const uint64_t *cookies, size_t count,
 		       unsigned int flags)
 {
 	char path[32];
-	struct link_create create = {
-		.program = (__u32)bpf_program__fd(program),
-		.attach_type = ATTACH_UPROBE_MULTI,
-		.path = (__u64)(uintptr_t)path,
-		.offsets = (__u64)(uintptr_t)offsets,
-		.ref_ctr_offsets = (__u64)(uintptr_t)semaphores,
-		.cookies = (__u64)(uintptr_t)cookies,
-		.count = (__u32)count,
-		.multi_flags = flags,
+	struct probe_link link = {
+		.program = bpf_program__fd(program),
+		.type = bpf_program__expected_attach_type(program),
+		.flags = flags,
+		.path = path,
+		.count = count,
+		.offsets = offsets,
+		.cookies = cookies,
+		.semaphores = semaphores,
 	};
-	long r;
 
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", file);
-	r = syscall(SYS_bpf, BPF_LINK_CREATE, &create, sizeof(create));
-	return r < 0 ? -errno : (int)r;
+	return probe_link_create(&link);
 }
 
-/* Does the kernel have common probes? Tried on a function of our own, which nobody calls. */
+/* The program at entries. */
+static struct bpf_program *at_entries(const struct watch *watch)
+{
+	return watch->form == PROBES_SESSION ? watch->skeleton->progs.passed
+					     : watch->skeleton->progs.entered;
+}
+
+/* Does the kernel have such probes? Tried on a function of our own, which nobody calls. */
 static int try_common(struct watch *watch)
 {
 	int file = open("/proc/self/exe", O_RDONLY | O_CLOEXEC), link;
@@ -152,7 +161,7 @@ static int try_common(struct watch *watch)
 	/* A program without any symbol: its first byte of code will do for that. */
 	if (r)
 		offset = 64;
-	link = create_link(watch->skeleton->progs.entered, file, &offset, NULL, &cookie, 1, 0);
+	link = create_link(at_entries(watch), file, &offset, NULL, &cookie, 1, 0);
 	close(file);
 	if (link < 0)
 		return link;
@@ -160,37 +169,35 @@ static int try_common(struct watch *watch)
 	return 0;
 }
 
-int attach_load(struct watch *watch, struct watch_error *error)
+static int load_form(struct watch *watch, enum probes form)
 {
 	int r;
 
-	watch->single = watch->options.single;
+	watch_bpf__destroy(watch->skeleton);
+	watch->skeleton = NULL;
+	watch->form = form;
 	r = load(watch);
-	if (!r && !watch->single) {
-		r = try_common(watch);
-		if (!r)
-			return 0;
-	}
-	if (!r)
-		return 0;
-	if (!watch->single) {
-		/* Before Linux 6.6. */
-		int single;
+	return r || form == PROBES_SINGLE ? r : try_common(watch);
+}
 
-		watch_bpf__destroy(watch->skeleton);
-		watch->skeleton = NULL;
-		watch->single = true;
-		single = load(watch);
-		if (!single) {
+int attach_load(struct watch *watch, struct watch_error *error)
+{
+	enum probes form = watch->options.single  ? PROBES_SINGLE
+			   : watch->options.pairs ? PROBES_PAIRS
+						  : PROBES_SESSION;
+	int r = load_form(watch, form), common = r;
+
+	if (r && form == PROBES_SESSION)
+		common = r = load_form(watch, PROBES_PAIRS);
+	if (r && form != PROBES_SINGLE) {
+		r = load_form(watch, PROBES_SINGLE);
+		if (!r)
 			watch_say(watch,
 				  "no common probes here (%s): one for each function, slow to take "
 				  "away again",
-				  strerror(-r));
-			return 0;
-		}
-		r = single;
+				  strerror(-common));
 	}
-	return privilege_explain(error, r, "loading the BPF programs", false);
+	return r ? privilege_explain(error, r, "loading the BPF programs", false) : 0;
 }
 
 static int attach_tracepoint(struct watch *watch, struct bpf_program *program)
@@ -231,35 +238,45 @@ static uint64_t cookie_of(const struct watch *watch, const struct probe *probe)
 	return (uint64_t)watch->attachments << 32 | probe->function;
 }
 
+/* Into the list of links, if it is one; it is the watch's then. */
+static int keep_link(struct watch *watch, int link)
+{
+	int *grown;
+
+	if (link < 0)
+		return link;
+	grown = reallocarray(watch->common_link, watch->common_links + 1, sizeof(*grown));
+	if (!grown) {
+		close(link);
+		return -ENOMEM;
+	}
+	watch->common_link = grown;
+	grown[watch->common_links++] = link;
+	return 0;
+}
+
 static int attach_common(struct watch *watch, int file, const struct probe *probes, size_t count)
 {
 	uint64_t *offsets = calloc(count, sizeof(*offsets));
 	uint64_t *cookies = calloc(count, sizeof(*cookies));
-	int *grown = reallocarray(watch->common_link, watch->common_links + 2, sizeof(*grown));
-	int back = -ENOMEM, there = -ENOMEM;
+	size_t before = watch->common_links;
+	int r = offsets && cookies ? 0 : -ENOMEM;
 
-	if (grown)
-		watch->common_link = grown;
-	if (offsets && cookies && grown) {
-		for (size_t i = 0; i < count; i++) {
-			offsets[i] = probes[i].offset;
-			cookies[i] = cookie_of(watch, &probes[i]);
-		}
-		back = create_link(watch->skeleton->progs.left, file, offsets, NULL, cookies, count,
-				   MULTI_RETURN);
-		there = back < 0 ? back
-				 : create_link(watch->skeleton->progs.entered, file, offsets, NULL,
-					       cookies, count, 0);
-		if (there < 0 && back >= 0)
-			close(back);
+	for (size_t i = 0; i < count && !r; i++) {
+		offsets[i] = probes[i].offset;
+		cookies[i] = cookie_of(watch, &probes[i]);
 	}
+	if (!r && watch->form == PROBES_PAIRS)
+		r = keep_link(watch, create_link(watch->skeleton->progs.left, file, offsets, NULL,
+						 cookies, count, PROBE_LINK_RETURN));
+	if (!r)
+		r = keep_link(watch, create_link(at_entries(watch), file, offsets, NULL, cookies,
+						 count, 0));
 	free(offsets);
 	free(cookies);
-	if (there < 0)
-		return there;
-	watch->common_link[watch->common_links++] = there;
-	watch->common_link[watch->common_links++] = back;
-	return 0;
+	while (r && watch->common_links > before)
+		close(watch->common_link[--watch->common_links]);
+	return r;
 }
 
 static int attach_one(struct watch *watch, const char *path, const struct probe *probe, bool back)
@@ -303,22 +320,24 @@ int attach_probes(struct watch *watch, int file, const struct probe *probes, siz
 	int r;
 
 	watch->attachments++;
-	r = watch->single ? attach_single(watch, file, probes, count)
-			  : attach_common(watch, file, probes, count);
+	r = watch->form == PROBES_SINGLE ? attach_single(watch, file, probes, count)
+					 : attach_common(watch, file, probes, count);
 
-	return r ? privilege_explain(error, r, "probing the driver library", watch->single) : 0;
+	return r ? privilege_explain(error, r, "probing the driver library",
+				     watch->form == PROBES_SINGLE)
+		 : 0;
 }
 
 size_t attach_sieve(struct watch *watch, int file, struct probe *probes, size_t count)
 {
 	size_t kept = 0;
 
-	if (watch->single)
+	if (watch->form == PROBES_SINGLE)
 		return count;
 	for (size_t i = 0; i < count; i++) {
 		uint64_t cookie = 0;
-		int link = create_link(watch->skeleton->progs.entered, file, &probes[i].offset,
-				       NULL, &cookie, 1, 0);
+		int link = create_link(at_entries(watch), file, &probes[i].offset, NULL, &cookie, 1,
+				       0);
 
 		if (link < 0)
 			continue;
@@ -328,42 +347,44 @@ size_t attach_sieve(struct watch *watch, int file, struct probe *probes, size_t 
 	return kept;
 }
 
-int attach_usdt(struct watch *watch, struct bpf_program *program, int file,
-		const struct probe *probe)
+static int attach_usdt_single(struct watch *watch, int file, const struct probe *probe,
+			      uint64_t cookie)
 {
-	uint64_t cookie = probe->function;
+	LIBBPF_OPTS(bpf_uprobe_opts, opts, .bpf_cookie = cookie,
+		    .ref_ctr_offset = probe->semaphore);
+	struct bpf_link **grown = reallocarray(watch->single_link, watch->single_links + 1,
+					       sizeof(struct bpf_link *));
+	struct bpf_link *link;
 	char path[32];
 
-	if (watch->single) {
-		LIBBPF_OPTS(bpf_uprobe_opts, opts, .bpf_cookie = cookie,
-			    .ref_ctr_offset = probe->semaphore);
-		struct bpf_link **grown = reallocarray(watch->single_link, watch->single_links + 1,
-						       sizeof(struct bpf_link *));
-		struct bpf_link *link;
-
-		if (!grown)
-			return -ENOMEM;
-		watch->single_link = grown;
-		snprintf(path, sizeof(path), "/proc/self/fd/%d", file);
-		link = bpf_program__attach_uprobe_opts(program, -1, path, probe->offset, &opts);
-		if (!link)
-			return -errno;
-		watch->single_link[watch->single_links++] = link;
-	} else {
-		int *grown =
-			reallocarray(watch->common_link, watch->common_links + 1, sizeof(*grown));
-		int link;
-
-		if (!grown)
-			return -ENOMEM;
-		watch->common_link = grown;
-		link = create_link(program, file, &probe->offset,
-				   probe->semaphore ? &probe->semaphore : NULL, &cookie, 1, 0);
-		if (link < 0)
-			return link;
-		watch->common_link[watch->common_links++] = link;
-	}
+	if (!grown)
+		return -ENOMEM;
+	watch->single_link = grown;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", file);
+	link = bpf_program__attach_uprobe_opts(watch->skeleton->progs.probed, -1, path,
+					       probe->offset, &opts);
+	if (!link)
+		return -errno;
+	watch->single_link[watch->single_links++] = link;
 	return 0;
+}
+
+int attach_usdt(struct watch *watch, int file, const struct probe *probes, size_t count)
+{
+	uint64_t offsets[USDT_PROBES], semaphores[USDT_PROBES], cookies[USDT_PROBES];
+	int r = count > USDT_PROBES ? -ENOSPC : 0;
+
+	for (size_t i = 0; i < count && !r; i++) {
+		offsets[i] = probes[i].offset;
+		semaphores[i] = probes[i].semaphore;
+		cookies[i] = (uint64_t)probes[i].kind << 32 | probes[i].function;
+		if (watch->form == PROBES_SINGLE)
+			r = attach_usdt_single(watch, file, &probes[i], cookies[i]);
+	}
+	if (r || !count || watch->form == PROBES_SINGLE)
+		return r;
+	return keep_link(watch, create_link(watch->skeleton->progs.probed, file, offsets,
+					    semaphores, cookies, count, 0));
 }
 
 /* The kernel takes single probes away one after the other (Linux 6.18), whoever asks. */

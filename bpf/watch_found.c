@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT
 /*
- * Driver libraries in mappings: opening exactly the file that a process has mapped; and where the loader's own search finds one.
+ * Driver libraries in mappings: opening exactly the file that a process has mapped.
  *
  * What another process maps is under its control: its name, its bytes, and what lies at its path by the
  * time we look. So a file is opened without following links out of the process's own root, must be a
  * regular one, must be the very file of the mapping (by device and inode), and is probed through the
  * open descriptor; a name is only ever shown.
  */
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -18,7 +17,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "alive.h"
@@ -203,38 +201,4 @@ void library_consider(struct watch *watch, pid_t process, const struct place *pl
 	}
 	add_found(watch, process, file, path);
 	free(path);
-}
-
-/* In a child: a driver runs code when it is loaded, which is nothing to have in here. */
-char *library_find(void)
-{
-	char path[4096] = "", *found = NULL;
-	ssize_t length = 0;
-	int end[2], status;
-	pid_t child;
-
-	if (pipe2(end, O_CLOEXEC))
-		return NULL;
-	child = fork();
-	if (!child) {
-		void *library = dlopen("libcuda.so.1", RTLD_LAZY);
-
-		if (library && !dlinfo(library, RTLD_DI_ORIGIN, path)) {
-			strncat(path, "/libcuda.so.1", sizeof(path) - strlen(path) - 1);
-			length = write(end[1], path, strlen(path));
-		}
-		_exit(length <= 0);
-	}
-	close(end[1]);
-	if (child > 0) {
-		length = read(end[0], path, sizeof(path) - 1);
-		while (waitpid(child, &status, 0) < 0 && errno == EINTR)
-			;
-		if (length > 0) {
-			path[length] = 0;
-			found = realpath(path, NULL);
-		}
-	}
-	close(end[0]);
-	return found;
 }

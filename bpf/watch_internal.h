@@ -39,8 +39,10 @@ struct file_identity {
 struct probe {
 	uint64_t offset;    /* of the probe, in the file */
 	uint64_t semaphore; /* of a USDT probe; 0: none */
-	uint32_t function;  /* index of watch_functions[]; the first of the names of that address */
+	uint32_t function;  /* index of watch_functions[]; the first of the names of that address.
+			       Of a USDT probe: the slot of its arguments' places */
 	uint8_t site;       /* enum watch_site */
+	uint8_t kind;       /* of a USDT probe: enum probe_kind */
 };
 
 struct library {
@@ -63,6 +65,15 @@ struct process {
 	struct process *older;       /* of the same bucket, seen earlier */
 	bool forgotten; /* it has ended, and the kernel's table has no entry of it any more */
 };
+
+/* How functions are probed: as the kernel and the options allow, the first of these. */
+enum probes {
+	PROBES_SESSION, /* entries and returns of a file in one link (uprobe.session) */
+	PROBES_PAIRS,   /* in two (uprobe.multi) */
+	PROBES_SINGLE,  /* two links for each function */
+};
+
+enum { USDT_PROBES = 32 }; /* of one file */
 
 enum { PROCESS_BUCKETS = 4096 };
 
@@ -89,7 +100,7 @@ struct watch {
 					 but for say and claimed */
 	char *shim;                   /* file name */
 	bool wanted[WATCH_FUNCTION_COUNT];
-	bool single; /* no common probes */
+	enum probes form;
 	bool detached;
 	bool fixed; /* the user gave the libraries: no others */
 	bool children_said, libraries_said, refused_said, shims_said; /* told once */
@@ -100,7 +111,7 @@ struct watch {
 	size_t tracepoints;
 	struct bpf_link **single_link; /* single probes */
 	size_t single_links;
-	int *common_link; /* descriptors: two of a library (entries, returns), one of a USDT probe */
+	int *common_link; /* descriptors: one of a library, two without sessions; one of a shim's file */
 	size_t common_links;
 
 	struct library *library;
@@ -149,9 +160,8 @@ int attach_probes(struct watch *watch, int file, const struct probe *probes, siz
  * refuses the whole library to processes that have it mapped. Slow, and only of use where common probes were refused.
  */
 size_t attach_sieve(struct watch *watch, int file, struct probe *probes, size_t count);
-/* A USDT probe; its `function` is the slot of its arguments' places. */
-int attach_usdt(struct watch *watch, struct bpf_program *program, int file,
-		const struct probe *probe);
+/* USDT probes of one file, in that order. */
+int attach_usdt(struct watch *watch, int file, const struct probe *probes, size_t count);
 void attach_detach(struct watch *watch);
 
 /* watch_library.c */
@@ -175,8 +185,6 @@ void library_consider(struct watch *watch, pid_t process, const struct place *pl
 bool library_is_named(const struct watch *watch, const struct place *place);
 /* Is it one of a driver library, as far as is known by now? */
 bool library_is_driver(const struct watch *watch, const struct place *place);
-/* Where the loader's own search finds the driver; NULL: nowhere. To be freed. */
-char *library_find(void);
 
 /* watch_shim.c */
 /* A file of the shim, which stays the caller's. Known already: nothing is done. */

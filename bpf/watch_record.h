@@ -9,12 +9,11 @@
 
 #include <linux/types.h>
 
+#include "watch_kinds.h"
+
 enum {
 	RECORD_FUNCTIONS = 1024,  /* at least WATCH_FUNCTION_COUNT; a power of two */
-	RECORD_FRAMES = 16,       /* WATCH_FRAMES */
 	RECORD_CLAIM_FRAMES = 32, /* with those of the shim, which the loader leaves out */
-	RECORD_DEPTH = 6,         /* WATCH_DEPTH */
-	RECORD_HOWS = 6,          /* WATCH_HOWS */
 	RECORD_PROCESSES = 65536, /* watched at a time */
 	RECORD_CALLERS = 262144,  /* (process, function, return address) triples */
 };
@@ -40,13 +39,13 @@ struct call_record {
 	__u32 function;
 	__u64 entered_ns, left_ns;
 	__u64 stream, bytes, source, destination;
-	__u64 off_cpu[RECORD_HOWS];
+	__u64 off_cpu[WATCH_HOWS];
 	__u32 switches, preemptions, yields;
 	__u32 top_number, top_count;
 	__u32 scope;
 	__u8 flags, stream_class, direction, frame_count;
 	__u32 reserved;
-	__u64 frames[RECORD_FRAMES];
+	__u64 frames[WATCH_FRAMES];
 };
 
 struct process_record {
@@ -66,12 +65,15 @@ struct claim_record {
 	__u64 frames[RECORD_CLAIM_FRAMES];
 };
 
+/* USDT probes of the shim that are heard: upper half of a probe's cookie. */
+enum probe_kind { PROBE_SCOPE_ENTER, PROBE_SCOPE_EXIT, PROBE_REWRITE, PROBE_KINDS };
+
 /* Where an argument of a USDT probe lies. */
 enum probe_form { PROBE_NONE, PROBE_CONSTANT, PROBE_REGISTER, PROBE_MEMORY };
 
 enum {
 	PROBE_ARGUMENTS = 4,
-	PROBE_SLOTS = 192, /* three probes (watch_shim.c) of SHIM_LIMIT files */
+	PROBE_SLOTS = 64 * PROBE_KINDS, /* of SHIM_LIMIT files (watch_shim.c) */
 };
 
 struct probe_argument {
@@ -96,7 +98,7 @@ enum loss {
 	LOSS_RECORD,  /* ring full: a call's or a claim's */
 	LOSS_PROCESS, /* ring full: a process's */
 	LOSS_CALL,    /* no memory for a thread's state */
-	LOSS_DEEP,    /* more than RECORD_DEPTH open calls */
+	LOSS_DEEP,    /* more than WATCH_DEPTH open calls */
 	LOSS_LEFT,    /* an open call whose return never came */
 	LOSS_LATE,    /* a return whose call is not open */
 	LOSS_CALLER,  /* no room for a (process, function, return address) */

@@ -19,8 +19,8 @@ static __u64 waited(const struct thread *thread)
 {
 	__u64 sum = 0;
 
-	for (int i = 0; i < RECORD_HOWS; i++) {
-		if (i != PREEMPTED)
+	for (int i = 0; i < WATCH_HOWS; i++) {
+		if (i != WATCH_PREEMPTED)
 			sum += thread->off_cpu[i];
 	}
 	return sum;
@@ -48,7 +48,7 @@ static __u64 probe_value(void *registers, const struct probe_argument *argument)
 	return argument->is_signed ? (__u64)((__s64)value >> (bits & 63)) : value >> (bits & 63);
 }
 
-/* The arguments of the shim's probe. */
+/* The arguments of the shim's probe; the lower half of the cookie is its slot. */
 static bool read_probe(struct pt_regs *registers, __u64 *values)
 {
 	__u32 slot = bpf_get_attach_cookie(registers);
@@ -61,22 +61,21 @@ static bool read_probe(struct pt_regs *registers, __u64 *values)
 	return true;
 }
 
-/* Each probe of each file has a cookie of its own. */
+/* Each probe of each file has a slot of its own. */
 static bool probed_again(struct hit *last, struct pt_regs *registers)
 {
 	return is_again(last, registers->ip, registers->sp, bpf_get_attach_cookie(registers));
 }
 
 /* id, function, class, id of the scope around it */
-SEC("uprobe")
-int scope_entered(struct pt_regs *registers)
+static void scope_entered(struct pt_regs *registers)
 {
 	struct thread *thread = find_thread(bpf_get_current_task_btf(), RECORD_FUNCTIONS);
 	__u64 values[PROBE_ARGUMENTS] = {};
 
 	if (!thread || probed_again(&thread->scope_entry, registers) ||
 	    !read_probe(registers, values))
-		return 0;
+		return;
 	thread->scope_exit.address = 0;
 	if (!values[3])
 		thread->scopes = 0; /* the outermost: whatever was left is over */
@@ -90,30 +89,26 @@ int scope_entered(struct pt_regs *registers)
 	}
 	thread->scopes++;
 	thread->scope = values[0];
-	return 0;
 }
 
-SEC("uprobe")
-int scope_left(struct pt_regs *registers)
+static void scope_left(struct pt_regs *registers)
 {
 	struct thread *thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, 0);
 	__u64 values[PROBE_ARGUMENTS] = {};
 
 	if (!thread || probed_again(&thread->scope_exit, registers) ||
 	    !read_probe(registers, values))
-		return 0;
+		return;
 	thread->scope_entry.address = 0;
 	if (thread->scopes)
 		thread->scopes--;
 	if (!values[3])
 		thread->scopes = 0;
 	thread->scope = values[3];
-	return 0;
 }
 
 /* name of the rewrite, how, function, bytes */
-SEC("uprobe")
-int rewritten(struct pt_regs *registers)
+static void rewritten(struct pt_regs *registers)
 {
 	struct thread *thread = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, 0);
 	__u64 values[PROBE_ARGUMENTS] = {};
@@ -122,7 +117,7 @@ int rewritten(struct pt_regs *registers)
 	long bytes;
 
 	if (!thread || probed_again(&thread->claim, registers) || !read_probe(registers, values))
-		return 0;
+		return;
 	settle(thread, bpf_get_current_task_btf(), bpf_ktime_get_ns());
 	record.process = thread->process;
 	record.thread = thread->thread;
@@ -142,6 +137,23 @@ int rewritten(struct pt_regs *registers)
 	record.frame_count = bytes < 0 ? 0 : (__u32)bytes / 8;
 	if (bpf_ringbuf_output(&ring, &record, sizeof(record), BPF_RB_NO_WAKEUP))
 		count_loss(LOSS_RECORD);
+}
+
+/* All probes of one file of the shim are in one link: which it is comes in the cookie. */
+SEC("uprobe")
+int probed(struct pt_regs *registers)
+{
+	switch (bpf_get_attach_cookie(registers) >> 32) {
+	case PROBE_SCOPE_ENTER:
+		scope_entered(registers);
+		break;
+	case PROBE_SCOPE_EXIT:
+		scope_left(registers);
+		break;
+	case PROBE_REWRITE:
+		rewritten(registers);
+		break;
+	}
 	return 0;
 }
 

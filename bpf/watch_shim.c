@@ -17,34 +17,26 @@
 
 enum { SHIM_LIMIT = 64 };
 
-/* Which program hears which probe, and how many arguments it reads. */
-static int probe_number(const char *name, size_t arguments)
+/* enum probe_kind; -1: nobody hears that one. */
+static int kind_of(const struct usdt_note *note)
 {
-	static const char *const names[] = {"scope_enter", "scope_exit", "rewrite"};
+	static const char *const names[PROBE_KINDS] = {
+		[PROBE_SCOPE_ENTER] = "scope_enter",
+		[PROBE_SCOPE_EXIT] = "scope_exit",
+		[PROBE_REWRITE] = "rewrite",
+	};
 
-	for (int i = 0; i < (int)(sizeof(names) / sizeof(names[0])); i++) {
-		if (!strcmp(name, names[i]))
-			return arguments == PROBE_ARGUMENTS ? i : -1;
+	for (int kind = 0; kind < PROBE_KINDS; kind++) {
+		if (!strcmp(note->name, names[kind]))
+			return note->arguments.count == PROBE_ARGUMENTS ? kind : -1;
 	}
 	return -1;
 }
 
-static struct bpf_program *program_of(const struct watch *watch, int number)
-{
-	struct bpf_program *programs[] = {
-		watch->skeleton->progs.scope_entered,
-		watch->skeleton->progs.scope_left,
-		watch->skeleton->progs.rewritten,
-	};
-
-	return programs[number];
-}
-
-static int attach(struct watch *watch, int file, int number, const struct usdt_note *note)
+static int fill_probe(struct watch *watch, int kind, const struct usdt_note *note,
+		      struct probe *ret_probe)
 {
 	__u32 slot = (__u32)watch->probe_slots;
-	struct probe probe = {
-		.offset = note->offset, .semaphore = note->semaphore, .function = slot};
 
 	if (slot >= PROBE_SLOTS)
 		return -ENOSPC;
@@ -52,25 +44,36 @@ static int attach(struct watch *watch, int file, int number, const struct usdt_n
 				&note->arguments, BPF_ANY))
 		return -errno;
 	watch->probe_slots++;
-	return attach_usdt(watch, program_of(watch, number), file, &probe);
+	*ret_probe = (struct probe){.offset = note->offset,
+				    .semaphore = note->semaphore,
+				    .function = slot,
+				    .kind = (uint8_t)kind};
+	return 0;
 }
 
 /* Ends before beginnings: a scope that is seen to begin is seen to end. */
 static void attach_notes(struct watch *watch, int file)
 {
-	static const int order[] = {1, 2, 0};
+	static const int order[] = {PROBE_SCOPE_EXIT, PROBE_REWRITE, PROBE_SCOPE_ENTER};
 	struct usdt_note note[USDT_NOTES];
+	struct probe probe[USDT_NOTES];
 	int count = usdt_read(file, "slipstream", note), r = 0;
+	size_t probes = 0;
 
-	for (size_t o = 0; o < sizeof(order) / sizeof(order[0]) && !r; o++) {
+	_Static_assert((int)USDT_NOTES <= (int)USDT_PROBES, "all notes fit");
+	for (size_t o = 0; o < sizeof(order) / sizeof(order[0]); o++) {
 		for (int i = 0; i < count && !r; i++) {
-			if (probe_number(note[i].name, note[i].arguments.count) == order[o])
-				r = attach(watch, file, order[o], &note[i]);
+			if (kind_of(&note[i]) != order[o])
+				continue;
+			r = fill_probe(watch, order[o], &note[i], &probe[probes]);
+			probes += !r;
 		}
 	}
+	if (!r)
+		r = attach_usdt(watch, file, probe, probes);
 	if (r)
 		watch_say(watch, "the shim's probes cannot be used: %s", strerror(-r));
-	else if (count <= 0)
+	else if (!probes)
 		watch_say(watch, "the shim has no probes for tracers: what it claims is not heard");
 }
 

@@ -13,12 +13,6 @@
 
 #include "watch_record.h"
 
-/* enum watch_how, watch_stream_class, watch_direction (watch.h), watch_structure (watch_table.h), whose order these keep. */
-enum { FUTEX, POLL, IOCTL, YIELD, PREEMPTED, OTHER };
-enum { STREAM_NONE, STREAM_LEGACY, STREAM_PER_THREAD, STREAM_OTHER };
-enum { DIRECTION_NONE, H2D, D2H, D2D, H2H, UNKNOWN };
-enum { STRUCTURE_NONE, STRUCTURE_2D, STRUCTURE_3D };
-
 /* enum CUmemorytype. */
 enum { MEMORY_HOST = 1, MEMORY_DEVICE, MEMORY_ARRAY, MEMORY_UNIFIED };
 
@@ -42,7 +36,7 @@ struct top {
 struct open_call {
 	__u64 entered_ns, stack_pointer, return_address;
 	__u64 stream, bytes, source, destination;
-	__u64 off_cpu[RECORD_HOWS]; /* the thread's sums when the call began */
+	__u64 off_cpu[WATCH_HOWS]; /* the thread's sums when the call began */
 	__u32 switches, preemptions, yields;
 	__u32 function, scope;
 	__u8 flags, stream_class, direction, reserved;
@@ -76,11 +70,11 @@ struct thread {
 	__u64 off_since_ns; /* 0: on a processor, or not inside a call */
 	__u64 mark_ns, mark_start_ns,
 		mark_sum_ns; /* the task's clock, last looked at inside a call */
-	__u64 off_cpu[RECORD_HOWS];
+	__u64 off_cpu[WATCH_HOWS];
 	__u32 switches, preemptions, yields, reserved;
 	struct hit entry, exit, scope_entry, scope_exit,
 		claim;             /* the last of each kind that was taken */
-	struct open_call open[8];  /* RECORD_DEPTH used; a power of two for the verifier */
+	struct open_call open[8];  /* WATCH_DEPTH used; a power of two for the verifier */
 	struct call_record record; /* being put together; too large for the stack */
 };
 
@@ -269,7 +263,7 @@ static void settle(struct thread *thread, struct task_struct *task, __u64 now)
 
 	if (!thread->off_since_ns)
 		return;
-	if (how < RECORD_HOWS)
+	if (how < WATCH_HOWS)
 		thread->off_cpu[how] += unseen_ns(thread, task, thread->off_since_ns, now);
 	thread->off_since_ns = 0;
 }

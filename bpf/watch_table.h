@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "watch_kinds.h"
 #include "watch_table_generated.h" /* WATCH_FUNCTION_COUNT */
 
 /*
@@ -22,13 +23,6 @@ struct watch_operand {
 		width; /* width in bytes: 4 or 8; what is above it in a register is rubbish */
 	uint8_t second, second_width; /* product: another argument */
 	uint8_t factor;               /* 1 to 4 */
-};
-
-/* Operands that lie in a structure to which an argument points. */
-enum watch_structure {
-	WATCH_STRUCTURE_NONE = 0,
-	WATCH_STRUCTURE_2D, /* CUDA_MEMCPY2D */
-	WATCH_STRUCTURE_3D, /* CUDA_MEMCPY3D and CUDA_MEMCPY3D_PEER: alike as far as is read */
 };
 
 struct watch_function {

@@ -37,8 +37,9 @@ static void count_lost(void)
 	__u32 zero = 0;
 	__u64 *count = bpf_map_lookup_elem(&lost, &zero);
 
+	/* Programs at uprobes may be preempted by one another. */
 	if (count)
-		++*count;
+		__sync_fetch_and_add(count, 1);
 }
 
 SEC("uprobe")

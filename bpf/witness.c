@@ -9,17 +9,14 @@
  * address, so nothing of what the shim counts is taken on trust.
  */
 #include <argp.h>
-#include <dlfcn.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <linux/limits.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -30,14 +27,13 @@
 #include "command_watch.h"
 #include "follow.h"
 #include "image.h"
+#include "library_find.h"
+#include "probe_link.h"
 #include "witness.h"
 #include "witness.skel.h"
 
 #define OWN_FAILURE 125
 #define SKIPPED     77
-
-/* Since Linux 6.6; the headers built against may be older. */
-#define ATTACH_UPROBE_MULTI 48
 
 static struct env {
 	const char *library, *output, *shim;
@@ -109,24 +105,16 @@ static int print_libbpf(enum libbpf_print_level level, const char *format, va_li
 	return env.verbose ? vfprintf(stderr, format, arguments) : 0;
 }
 
-/* The part of the system call's argument that attaches many probes at once. */
-struct link_create {
-	__u32 program, target;
-	__u32 attach_type, flags;
-	__u64 path, offsets, ref_ctr_offsets, cookies;
-	__u32 count, multi_flags, process, padding;
-};
-
 static int attach_multi(struct witness_bpf *skeleton, const struct image *library)
 {
-	__u64 *offsets = calloc(library->count, sizeof(*offsets));
-	__u64 *cookies = calloc(library->count, sizeof(*cookies));
-	struct link_create create = {
-		.program = (__u32)bpf_program__fd(skeleton->progs.call),
-		.attach_type = ATTACH_UPROBE_MULTI,
-		.path = (__u64)(uintptr_t)library->path,
-		.offsets = (__u64)(uintptr_t)offsets,
-		.cookies = (__u64)(uintptr_t)cookies,
+	uint64_t *offsets = calloc(library->count, sizeof(*offsets));
+	uint64_t *cookies = calloc(library->count, sizeof(*cookies));
+	struct probe_link link = {
+		.program = bpf_program__fd(skeleton->progs.call),
+		.type = PROBE_LINK_MULTI,
+		.path = library->path,
+		.offsets = offsets,
+		.cookies = cookies,
 	};
 	int r = -ENOMEM;
 
@@ -135,12 +123,10 @@ static int attach_multi(struct witness_bpf *skeleton, const struct image *librar
 			/* Aliases share one probe: the first name stands for all. */
 			if (i && library->function[i].offset == library->function[i - 1].offset)
 				continue;
-			offsets[create.count] = library->function[i].offset;
-			cookies[create.count++] = i;
+			offsets[link.count] = library->function[i].offset;
+			cookies[link.count++] = i;
 		}
-		r = (int)syscall(SYS_bpf, BPF_LINK_CREATE, &create, sizeof(create));
-		if (r < 0)
-			r = -errno;
+		r = probe_link_create(&link);
 	}
 	free(offsets);
 	free(cookies);
@@ -178,7 +164,7 @@ static int load(struct witness_bpf **ret_skeleton, bool multi)
 	skeleton->rodata->namespace_device = namespace.st_dev;
 	skeleton->rodata->namespace_inode = namespace.st_ino;
 	if (multi)
-		bpf_program__set_expected_attach_type(skeleton->progs.call, ATTACH_UPROBE_MULTI);
+		bpf_program__set_expected_attach_type(skeleton->progs.call, PROBE_LINK_MULTI);
 	r = witness_bpf__load(skeleton);
 	if (r) {
 		witness_bpf__destroy(skeleton);
@@ -352,22 +338,6 @@ static int write_report(struct witness_bpf *skeleton, const struct image *librar
 	return r;
 }
 
-/* Where the loader would find the driver. */
-static char *find_library(void)
-{
-	char path[PATH_MAX] = "", *found = NULL;
-	void *library = dlopen("libcuda.so.1", RTLD_LAZY);
-
-	if (!library)
-		return NULL;
-	if (!dlinfo(library, RTLD_DI_ORIGIN, path) && strlen(path) + 16 < sizeof(path)) {
-		strcat(path, "/libcuda.so.1");
-		found = realpath(path, NULL);
-	}
-	dlclose(library);
-	return found;
-}
-
 int main(int argc, char **argv)
 {
 	struct witness_bpf *skeleton = NULL;
@@ -394,7 +364,7 @@ int main(int argc, char **argv)
 		return r ? SKIPPED : 0;
 	}
 	if (!env.library)
-		env.library = found = find_library();
+		env.library = found = library_find();
 	if (!env.library) {
 		fprintf(stderr, "slipstream-witness: no libcuda.so.1 found; give --library\n");
 		return OWN_FAILURE;

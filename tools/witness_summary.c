@@ -8,15 +8,12 @@
 #include <search.h>
 
 #include "../bpf/watch_system_calls.h"
+#include "emit/usdt_how.h"
 #include "memory.h"
 #include "sum.h"
 
 /* On the processor, a loop around a system call makes one at least this often. */
 #define LOOP_NS UINT64_C(20000)
-
-/* USDT_REWRITE_... of enum usdt_how (shim/emit/usdt.h), which tools do not include. */
-#define CLAIM_STAGED        3
-#define CLAIM_PARKED_WAITED 5
 
 const char *const witness_how_names[WITNESS_HOWS] = {
 	[WITNESS_SPIN] = "spin",   [WITNESS_YIELD] = "yield", [WITNESS_POLL] = "poll",
@@ -218,7 +215,6 @@ static void add_line(struct witness_line *line, const struct witness_call *call,
 		     const uint64_t ns[WITNESS_HOWS])
 {
 	line->calls++;
-	line->returned += call->returned;
 	sum_add(&line->call_ns, call->call_ns);
 	sum_add(&line->blocked_ns, call->blocked_ns);
 	if (call->blocked_ns > line->blocked_max)
@@ -279,9 +275,14 @@ void witness_summary_call(struct witness_summary *summary, const struct witness_
 /* By enum usdt_how, 0 unknown. */
 static const char *claim_words(uint32_t how)
 {
-	static const char *const words[] = {"rewritten",  "served from what is held",
-					    "held back",  "staged",
-					    "redirected", "held back behind a wait"};
+	static const char *const words[] = {
+		[0] = "rewritten",
+		[USDT_REWRITE_HIT] = "served from what is held",
+		[USDT_REWRITE_PARKED] = "held back",
+		[USDT_REWRITE_STAGED] = "staged",
+		[USDT_REWRITE_REDIRECTED] = "redirected",
+		[USDT_REWRITE_PARKED_WAITED] = "held back behind a wait",
+	};
 
 	return how < ARRAY_SIZE(words) ? words[how] : words[0];
 }
@@ -297,7 +298,7 @@ void witness_summary_claim(struct witness_summary *summary, const struct witness
 	 * A copy through staging memory waits for what its own stream has before it, as the driver's does; and strict-free asks for
 	 * the wait of a free.
 	 */
-	if (claim->how == CLAIM_STAGED || claim->how == CLAIM_PARKED_WAITED ||
+	if (claim->how == USDT_REWRITE_STAGED || claim->how == USDT_REWRITE_PARKED_WAITED ||
 	    worst <= WITNESS_CLAIM_NS)
 		return;
 	line = line_of(&summary->denied, claim->function, claim_words(claim->how), &claim->stack);

@@ -67,7 +67,7 @@ struct witness_call {
 
 struct witness_claim {
 	const char *function;
-	uint32_t how; /* enum usdt_how of shim/emit/usdt.h */
+	uint32_t how; /* enum usdt_how of shim/emit/usdt_how.h */
 	struct witness_stack stack;
 	uint64_t call_ns, off_cpu_ns, driver_ns;
 };

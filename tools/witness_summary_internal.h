@@ -11,7 +11,7 @@ struct witness_line {
 	uint64_t key;         /* of the stack */
 	struct witness_frame *frames;
 	size_t frame_count;
-	uint64_t calls, returned, call_ns, call_max, blocked_ns, blocked_max, off_cpu_ns, driver_ns;
+	uint64_t calls, call_ns, blocked_ns, blocked_max, off_cpu_ns, driver_ns;
 	uint64_t ns[WITNESS_HOWS];
 };
 

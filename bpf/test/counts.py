@@ -12,11 +12,13 @@ from watching import calls, DRIVER, environment, FOLDER, FORMS, LATE, nothing_lo
 
 
 def million_calls_are_counted_one_by_one():
-    seen = watch("--least", "1000000000", program=[PROGRAM, "calls", "1000000"])
-    count = seen["functions"][PLAIN]
-    assert count["calls"] == count["returned"] == 1000000, count
-    assert seen["records"] == 0 and seen["status"] == 0, seen
-    nothing_lost(seen)
+    """By each of the two forms of common probes."""
+    for form in ((), ("--pairs",)):
+        seen = watch("--least", "1000000000", *form, program=[PROGRAM, "calls", "1000000"])
+        count = seen["functions"][PLAIN]
+        assert count["calls"] == count["returned"] == 1000000, count
+        assert seen["records"] == 0 and seen["status"] == 0, seen
+        nothing_lost(seen)
 
 
 def every_record_arrives_when_the_ring_is_looked_at():
@@ -130,7 +132,7 @@ def every_kind_of_first_instruction_is_counted_and_named():
 
 
 def fork_trees_are_followed():
-    for options in (("--least", "0"), ("--single",)):
+    for options in (("--least", "0"), ("--pairs",), ("--single",)):
         seen = watch(*options, program=[PROGRAM, "forks"])
         assert calls(seen) == {PLAIN: 63}, seen
         assert seen["sums"][PLAIN] == {**seen["sums"][PLAIN], "records": 63, "program": 63}

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: MIT
 """What goes wrong is counted and hangs nobody: full rings, deaths, jumps, many threads, a killed watcher. Of check_watch.py."""
 import os
+import re
 import shutil
+import statistics
 import subprocess
 import tempfile
 import time
 
 import elf_symbols
-from watching import calls, DRIVER, environment, LATE, nothing_lost, PLAIN, PROGRAM, PTSZ, started, TOOL, Watch, watch
+from watching import calls, DRIVER, environment, FORMS, LATE, nothing_lost, PLAIN, PROGRAM, PTSZ, started, TOOL, Watch, watch
 
 
 def full_ring_is_counted_and_counts_stay_exact():
@@ -149,20 +151,65 @@ def killed_watcher_leaves_nothing_behind():
     shutil.rmtree(run.folder)
 
 
+def links_of(pid):
+    """Common probes that a process holds: the links among its descriptors."""
+    count = 0
+    for name in os.listdir(f"/proc/{pid}/fdinfo"):
+        with open(f"/proc/{pid}/fdinfo/{name}", encoding="ascii", errors="replace") as file:
+            count += re.search(r"^link_type:\s+u(ret)?probe_multi$", file.read(), re.M) is not None
+    return count
+
+
+def has_sessions():
+    """Linux 6.13: before it, a library needs two links."""
+    with open("/proc/sys/kernel/osrelease", encoding="ascii") as file:
+        return tuple(int(number) for number in re.match(r"(\d+)\.(\d+)", file.read()).groups()) >= (6, 13)
+
+
+def many_functions():
+    """A process that has a hundred functions of the default set mapped."""
+    return started("env", f"LD_PRELOAD={FORMS}", "sh", "-c", "echo ready; read line")
+
+
+def probes_of_a_library_are_one_link():
+    """Each link that is taken away costs the kernel's grace periods anew."""
+    if not has_sessions():
+        print("not here: Linux before 6.13")
+        return
+    for options, links in (((), 1), (("--pairs",), 2), (("--single", "--function", PLAIN), 0)):
+        with many_functions() as child:
+            run = Watch("--pid", str(child.pid), "--library", FORMS, *options).ready()
+            found = links_of(run.process.pid)
+            run.end()
+            child.stdin.close()
+        assert found == links, (options, found)
+
+
 def detaching_takes_less_than_a_tenth_of_a_second():
-    took = []
-    for _ in range(3):
-        with started(PROGRAM, "endless") as child:
-            run = Watch("--pid", str(child.pid), "--detach", "100").ready()
-            seen = run.report()
-            # Others may watch everything on this machine for a moment.
-            assert any(probes_in(child.pid) == 0 or time.sleep(0.1) for _ in range(50)), probes_in(child.pid)
-            assert child.poll() is None
-            assert seen["functions"][PLAIN]["calls"] > 0, seen
+    """The median of five; on a machine that others use, of the best of three such rounds."""
+    medians = []
+    while len(medians) < 3 and (not medians or medians[-1] >= 100):
+        took = []
+        for _ in range(5):
+            with many_functions() as child:
+                seen = Watch("--pid", str(child.pid), "--library", FORMS, "--detach", "100").report()
+                child.stdin.close()
+            assert len(seen["sites"]) > 100, len(seen["sites"])
             took.append(seen["detach_us"] / 1000)
-            child.kill()
-    print(f"detach: {min(took):.0f} ms")
-    assert min(took) < 100, took
+        medians.append(statistics.median(took))
+        print(f"detach, {len(seen['sites'])} functions: median {medians[-1]:.0f} ms of " + " ".join(f"{ms:.0f}" for ms in sorted(took)) +
+              f" ms, load {os.getloadavg()[0]:.1f}")
+    assert min(medians) < 100, medians
+
+
+def detaching_leaves_no_probe_in_a_program_that_goes_on():
+    with started(PROGRAM, "endless") as child:
+        seen = Watch("--pid", str(child.pid), "--detach", "100").report()
+        # Others may watch everything on this machine for a moment.
+        assert any(probes_in(child.pid) == 0 or time.sleep(0.1) for _ in range(50)), probes_in(child.pid)
+        assert child.poll() is None
+        assert seen["functions"][PLAIN]["calls"] > 0, seen
+        child.kill()
 
 
 def single_probes_say_first_how_long_they_take():
@@ -183,6 +230,8 @@ TESTS = [
     one_that_has_ended_does_not_keep_the_others_from_being_watched,
     more_libraries_than_there_is_room_for_are_told,
     killed_watcher_leaves_nothing_behind,
+    probes_of_a_library_are_one_link,
     detaching_takes_less_than_a_tenth_of_a_second,
+    detaching_leaves_no_probe_in_a_program_that_goes_on,
     single_probes_say_first_how_long_they_take,
 ]

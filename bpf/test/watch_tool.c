@@ -41,6 +41,7 @@ enum {
 	KEY_SYSTEM_CALLS,
 	KEY_CALLERS,
 	KEY_SINGLE,
+	KEY_PAIRS,
 	KEY_STEPPED,
 	KEY_FRAMES,
 	KEY_LEAST,
@@ -65,6 +66,7 @@ static const struct argp_option options[] = {
 	{"system-calls", KEY_SYSTEM_CALLS, NULL, 0, "Count system calls", 0},
 	{"callers", KEY_CALLERS, NULL, 0, "Count by return address", 0},
 	{"single", KEY_SINGLE, NULL, 0, "Single probes", 0},
+	{"pairs", KEY_PAIRS, NULL, 0, "Common probes without sessions", 0},
 	{"stepped", KEY_STEPPED, NULL, 0, "Dear probes too", 0},
 	{"frames", KEY_FRAMES, "N", 0, "Of stacks", 0},
 	{"least", KEY_LEAST, "NS", 0, "Records of calls that took that long", 0},
@@ -157,6 +159,9 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 		break;
 	case KEY_SINGLE:
 		watch->single = true;
+		break;
+	case KEY_PAIRS:
+		watch->pairs = true;
 		break;
 	case KEY_STEPPED:
 		watch->stepped = true;

@@ -19,6 +19,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "usdt_how.h"
+
 #ifdef SLIPSTREAM_USDT
 #define USDT_PROBE(declaration)                                                                    \
 	void declaration __attribute__((cold, noinline, visibility("hidden")))
@@ -131,16 +133,7 @@ USDT_PROBE(usdt_wait(uint32_t rule, uint32_t function, uint64_t blocked_ns, uint
 			usdt_wait((rule), (function), (blocked_ns), (site));                       \
 	} while (0)
 
-/* What a rewrite did in the driver's place. The first three as in a trace (tracing/events.yaml); tools/witness_summary.c has the words for all. */
-enum usdt_how {
-	USDT_REWRITE_HIT = 1,
-	USDT_REWRITE_PARKED,
-	USDT_REWRITE_STAGED,
-	USDT_REWRITE_REDIRECTED,    /* the operation went to the legacy stream's substitute */
-	USDT_REWRITE_PARKED_WAITED, /* parked behind the wait that strict-free asks for */
-};
-
-/* `rewrite`: bit of enum config_fix, whose word of SLIPSTREAM_FIX is told; `bytes` that the program asked for, 0 not known. */
+/* `how`: enum usdt_how. `rewrite`: bit of enum config_fix, whose word of SLIPSTREAM_FIX is told; `bytes` that the program asked for, 0 not known. */
 USDT_PROBE(usdt_rewrite(uint32_t rewrite, uint32_t how, uint32_t function, uint64_t bytes));
 #define USDT_REWRITE(fix, how, function, bytes)                                                    \
 	do {                                                                                       \
