@@ -358,5 +358,8 @@ void config_load(void)
 	}
 	for (char **entry = environ; entry && *entry; entry++)
 		check_unknown(*entry);
+	/* A rewrite does other things than the program: rules would be held against those. */
+	if (config.mode != CONFIG_OBSERVE)
+		config.check = CONFIG_CHECK_OFF;
 	errno = saved;
 }

@@ -27,6 +27,8 @@ enum config_relax {
 
 enum config_zero { CONFIG_ZERO_OFF = 1 << 0, CONFIG_ZERO_FULL = 1 << 1 };
 
+enum config_check { CONFIG_CHECK_OFF = 1 << 0, CONFIG_CHECK_ORDER = 1 << 1 };
+
 #define CONFIG_PERCENT (UINT64_C(1) << 63)
 
 enum config_level { CONFIG_TRACE_WAITS, CONFIG_TRACE_FULL };
@@ -50,6 +52,7 @@ struct config {
 		*deny; /* file of call sites that are not rewritten (rewrite/deny.h); NULL: none */
 	const char *lttng;       /* file of the LTTng provider; NULL: no trace */
 	enum config_level level; /* what is traced */
+	uint32_t check;          /* enum config_check; of mode observe only */
 	uint64_t dump_over_ns;   /* see options.def; 0: never */
 	uint64_t dump_every_ns;  /* see options.def; 0: when asked for only */
 	/* No setting: of the variables that launchers of many processes set; -1: none has one. */

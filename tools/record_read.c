@@ -30,6 +30,7 @@ HAS_ID(record_site, id);
 HAS_ID(record_candidate, id);
 HAS_ID(record_wait, id);
 HAS_ID(record_region, id);
+HAS_ID(record_remark, id);
 
 static uint32_t id_of(const struct record *record)
 {
@@ -132,6 +133,9 @@ static struct record_list *place(struct record_file *file, const struct record *
 	case RECORD_REGION:
 		*ret_need = sizeof(struct record_region);
 		return &file->regions;
+	case RECORD_REMARK:
+		*ret_need = sizeof(struct record_remark);
+		return &file->remarks;
 	/* Nothing of the report: what is too short is passed over. */
 	case RECORD_CONTEXT:
 		*ret_need = sizeof(struct record);
@@ -294,6 +298,7 @@ int record_file_parse(const char *path, uint8_t *bytes, size_t size, struct reco
 	index_list(file, &file->candidates, "candidate");
 	index_list(file, &file->waits, "wait");
 	index_list(file, &file->regions, "region");
+	index_list(file, &file->remarks, "remark");
 	*ret_file = file;
 	return 0;
 }
@@ -368,7 +373,7 @@ struct record_file *record_file_free(struct record_file *file)
 		&file->counters, &file->thunks,        &file->waited_for, &file->notes,
 		&file->rewrites, &file->rewrite_sites, &file->real_frees, &file->contexts,
 		&file->streams,  &file->clocks,        &file->threads,    &file->orders,
-		&file->gates,    &file->held,
+		&file->gates,    &file->held,          &file->remarks,
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(lists); i++)

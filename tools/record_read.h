@@ -50,7 +50,8 @@ struct record_file {
 	const struct record_header *header;
 
 	/* With ids (or numbers). */
-	struct record_list strings, functions, rules, modules, sites, candidates, waits, regions;
+	struct record_list strings, functions, rules, modules, sites, candidates, waits, regions,
+		remarks;
 	/* Without. */
 	struct record_list counters, thunks, waited_for, notes, rewrites, rewrite_sites, real_frees;
 	/* What the process is inside now, and what that names. */

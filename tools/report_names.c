@@ -85,6 +85,7 @@ const char *report_note_code(uint32_t code)
 		[NOTE_UNTIMED] = "untimed",
 		[NOTE_REWRITE] = "rewrite",
 		[NOTE_SIZES] = "sizes",
+		[NOTE_CHECK] = "check",
 	};
 
 	return name_in(names, ARRAY_SIZE(names), code);

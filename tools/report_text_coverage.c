@@ -61,6 +61,7 @@ static const char *note_words(uint32_t code)
 		[NOTE_UNTIMED] = "duration not known",
 		[NOTE_REWRITE] = "left to the driver",
 		[NOTE_SIZES] = "sizes from which on copies are staged",
+		[NOTE_CHECK] = "not followed by SLIPSTREAM_CHECK",
 	};
 
 	return code < ARRAY_SIZE(words) && words[code] ? words[code] : "note";

@@ -304,6 +304,29 @@ static void send_real_free(const struct record *record, size_t size)
 	trace_send(TRACE_DEF_REAL_FREE, &event);
 }
 
+static void send_remark(const struct record *record, size_t size)
+{
+	const struct record_remark *remark = (const void *)record;
+	struct trace_def_remark event = {
+		.id = remark->id,
+		.rule = remark->rule,
+		.function = remark->function,
+		.site = remark->site,
+		.stream = remark->stream,
+		.region = remark->region,
+		.allowed = remark->allowed,
+		.other_function = remark->other_function,
+		.other_site = remark->other_site,
+		.other_stream = remark->other_stream,
+		.count = LIVE(remark->count),
+		.bytes = LIVE(remark->bytes),
+		.first_ns = LIVE(remark->first_ns),
+		.last_ns = LIVE(remark->last_ns),
+	};
+
+	trace_send(TRACE_DEF_REMARK, &event);
+}
+
 /* What has no way here is said by the events themselves (record_waited_for). */
 static const struct way {
 	size_t least; /* bytes of the record */
@@ -326,6 +349,7 @@ static const struct way {
 	[RECORD_REWRITE] = {sizeof(struct record_rewrite), send_rewrite},
 	[RECORD_REWRITE_SITE] = {sizeof(struct record_rewrite_site), send_rewrite_site},
 	[RECORD_REAL_FREE] = {sizeof(struct record_real_free), send_real_free},
+	[RECORD_REMARK] = {sizeof(struct record_remark), send_remark},
 };
 
 /* The record at this offset and its size, which lies within the file and its segment; NULL: damaged. */

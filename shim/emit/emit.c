@@ -294,6 +294,20 @@ void emit_wait(const struct emit_finding *finding)
 	USDT_WAIT(finding->rule, finding->function, finding->blocked_ns, finding->site);
 }
 
+void emit_remark(const struct emit_remark *remark)
+{
+	struct record_remark *record;
+
+	if (!emit_is_open())
+		return;
+	record = intern_remark(remark);
+	if (!record)
+		return;
+	add_to(&record->count, 1);
+	add_to(&record->bytes, remark->bytes);
+	raise_to(&record->last_ns, remark->ns);
+}
+
 bool emit_records(enum trace_event event)
 {
 	/* Pairs with the release store in load_provider(): the provider is whole. */

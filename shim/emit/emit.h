@@ -85,6 +85,15 @@ struct emit_finding {
 /* Adds one finding to its wait record, and to the candidates' records. */
 void emit_wait(const struct emit_finding *finding);
 
+/* One call that broke a rule of class order, as check found it; the fields are record_remark's. */
+struct emit_remark {
+	uint32_t rule, function, site, stream, region, allowed;
+	uint32_t other_function, other_site, other_stream;
+	uint64_t bytes, ns;
+};
+/* Adds it to the record of its sites and rule. */
+void emit_remark(const struct emit_remark *remark);
+
 /*
  * Contexts and streams, made known by their record: `record` is what an earlier call for the same
  * entry returned, NULL the first time; returned is what to keep for the next, NULL where it could not

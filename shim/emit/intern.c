@@ -21,6 +21,7 @@ enum intern_kind {
 	INTERN_WAIT,
 	INTERN_WAITED_FOR,
 	INTERN_NOTE,
+	INTERN_REMARK,
 	INTERN_COUNT
 };
 
@@ -38,6 +39,7 @@ static struct table tables[INTERN_COUNT] = {
 	[INTERN_STRING] = {.bound = 1 << 18},     [INTERN_REGION] = {.bound = 1 << 12},
 	[INTERN_CANDIDATE] = {.bound = 1 << 15},  [INTERN_WAIT] = {.bound = 1 << 16},
 	[INTERN_WAITED_FOR] = {.bound = 1 << 17}, [INTERN_NOTE] = {.bound = 1 << 12},
+	[INTERN_REMARK] = {.bound = 1 << 12},
 };
 
 /* Written under emit's lock. */
@@ -117,6 +119,24 @@ static void fill_note(void *record, uint32_t id, const void *from)
 	note->number = id;
 }
 
+static void fill_remark(void *record, uint32_t id, const void *from)
+{
+	struct record_remark *made = record;
+	const struct emit_remark *remark = from;
+
+	made->id = id;
+	made->rule = remark->rule;
+	made->function = remark->function;
+	made->site = remark->site;
+	made->stream = remark->stream;
+	made->region = remark->region;
+	made->allowed = remark->allowed;
+	made->other_function = remark->other_function;
+	made->other_site = remark->other_site;
+	made->other_stream = remark->other_stream;
+	made->first_ns = remark->ns;
+}
+
 static const struct intern_way {
 	enum record_type type;
 	size_t size;
@@ -129,6 +149,7 @@ static const struct intern_way {
 	[INTERN_WAITED_FOR] = {RECORD_WAITED_FOR, sizeof(struct record_waited_for),
 			       fill_waited_for},
 	[INTERN_NOTE] = {RECORD_NOTE, sizeof(struct record_note), fill_note},
+	[INTERN_REMARK] = {RECORD_REMARK, sizeof(struct record_remark), fill_remark},
 };
 
 static uint64_t hash_words(const uint64_t *word)
@@ -306,6 +327,20 @@ struct record_waited_for *intern_waited_for(uint32_t wait, uint32_t candidate)
 	const struct intern_key *key;
 
 	key = intern(INTERN_WAITED_FOR, hash_words(word), word, NULL, word);
+	return key ? key->record : NULL;
+}
+
+struct record_remark *intern_remark(const struct emit_remark *remark)
+{
+	uint64_t word[KEY_WORDS] = {
+		(uint64_t)remark->function << 32 | remark->rule,
+		(uint64_t)remark->site << 32 | remark->region,
+		(uint64_t)remark->other_function << 32 | remark->other_site,
+		remark->allowed,
+	};
+	const struct intern_key *key;
+
+	key = intern(INTERN_REMARK, hash_words(word), word, NULL, remark);
 	return key ? key->record : NULL;
 }
 

@@ -22,6 +22,7 @@ uint32_t intern_candidate(const struct emit_candidate *candidate);
 struct record_wait *intern_wait(const struct emit_finding *finding, uint32_t *ret_id);
 struct record_waited_for *intern_waited_for(uint32_t wait, uint32_t candidate);
 struct record_note *intern_note(enum note_code code, uint32_t text);
+struct record_remark *intern_remark(const struct emit_remark *remark);
 
 /* In a forked child, and between tests. */
 void intern_clear(void);

@@ -63,6 +63,7 @@ enum record_type {
 	RECORD_ORDER = 22,  /* struct record_order; live */
 	RECORD_GATE = 23,   /* struct record_gate; live */
 	RECORD_HELD = 24,   /* struct record_held; live; one */
+	RECORD_REMARK = 25, /* struct record_remark; ids from 1; live; with SLIPSTREAM_CHECK only */
 };
 
 struct record {
@@ -150,6 +151,7 @@ enum wait_class {
 	WAIT_EXPLICIT = 1, /* the program asked to wait */
 	WAIT_IMPLICIT = 2, /* the host was blocked by a call that is no wait by name */
 	WAIT_DEVICE = 3,   /* the device was serialized; the host was not blocked */
+	WAIT_ORDER = 4,    /* no wait: something lacks an order that it needs (record_remark) */
 };
 
 struct record_counters {
@@ -274,6 +276,27 @@ struct record_wait {
 	uint64_t first_ns, last_ns; /* live: when the first / last such call returned */
 };
 
+/* In the text of a NOTE_CHECK: what was lost could have shown that a rule of level error is broken. */
+#define NOTE_CHECK_HIDES "; an error may hide there"
+
+#define RECORD_NO_FUNCTION UINT32_MAX
+
+/* At this call site a rule of class order is broken, together with what another call did. */
+struct record_remark {
+	struct record head;
+	uint32_t id;
+	uint32_t rule, function, site; /* numbers / id; site 0: none taken */
+	uint32_t stream;               /* number (record_stream) of the first such call; 0: none */
+	uint32_t region;               /* region id, 0 none */
+	uint32_t allowed;              /* 1: inside an allowed-sync scope of the public header */
+	/* The other side. RECORD_NO_FUNCTION: there is none, and the rest is 0. */
+	uint32_t other_function, other_site, other_stream;
+	uint32_t padding;
+	uint64_t count;             /* live: calls */
+	uint64_t bytes;             /* live: of these calls */
+	uint64_t first_ns, last_ns; /* live: when the first / last such call was made */
+};
+
 struct record_waited_for {
 	struct record head;
 	uint32_t wait, candidate; /* ids */
@@ -295,6 +318,8 @@ enum note_code {
 	NOTE_UNTIMED = 10,       /* text: which calls; their duration is not known */
 	NOTE_REWRITE = 11,       /* text: why calls that mode fix rewrites went to the driver */
 	NOTE_SIZES = 12, /* text: whose sizes staged copies go by, where there is a choice */
+	NOTE_CHECK =
+		13, /* text: what SLIPSTREAM_CHECK did not follow, so that it says nothing of it */
 };
 
 struct record_note {

@@ -21,6 +21,7 @@
 
 #include "call.h"
 #include "catalogue/catalogue.h"
+#include "check/check.h"
 #include "clock.h"
 #include "counter.h"
 #include "driver/driver.h"

@@ -88,6 +88,7 @@ bool entry_setup(void)
 	entry_off = config.mode == CONFIG_OFF;
 	for (unsigned int i = 0; config_problem(i); i++)
 		emit_note(NOTE_CONFIG, config_problem(i));
+	check_start();
 	if (!entry_off) {
 		entry_thread_prepare();
 		make_page();

@@ -116,6 +116,7 @@ static uint64_t start_child(uint64_t *page)
 	emit_forked();
 	state_forked();
 	legacy_forked();
+	check_forked();
 	__atomic_store_n(&shared_counters, NULL, __ATOMIC_RELAXED);
 	__atomic_store_n(&entry_thunk_counters, NULL, __ATOMIC_RELAXED);
 	__atomic_store_n(&opened, 0, __ATOMIC_RELAXED);

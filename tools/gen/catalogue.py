@@ -40,7 +40,7 @@ HOST_MEMORY_STAYS = "capture copy event free hostfunc init launch memop memset q
 REPLACEMENTS = ("none", "staging", "pinned-pool", "retire-free", "redirect")
 DOCS = ("documented-sync", "documented-async", "may", "unspecified")
 CONFIDENCES = ("documented", "measured", "reported", "inferred")
-CLASSES = ("explicit", "implicit", "device")
+CLASSES = ("explicit", "implicit", "device", "order")
 SCOPES = ("host", "stream", "legacy", "join", "context", "device", "event")
 
 # Names a `when` may use, and what they are in C.
@@ -546,7 +546,7 @@ def _hooks(reader, key, known_hooks):
 
 
 def _row(place, name, values, ends, known_hooks):
-    """`ends`: for each rule, does it always explain a wait (so that rules after it are dead)? None: class device."""
+    """`ends`: for each rule, does it always explain a wait (so that rules after it are dead)? None: class device. No rules of class order."""
     reader = _Reader(place, name, values)
     reader.take("name", "text", None)
     if "kind" not in values:
@@ -631,6 +631,13 @@ def _rule(place, slug, values, number):
     reader.take("slug", "text", None)
     if not SLUG.match(slug):
         raise reader.error("slug", "must be words in lower case joined by '-'")
+    if values.get("class") == "order":
+        # No call waits for it: shim/check/ finds it in what several calls did.
+        for key in ("scope", "when", "condition", "own_cost", "room", "unexplained", "minimum_ns"):
+            if key in values:
+                raise reader.error(key, "is not for class order, which explains no wait")
+        values = {**values, "scope": "host", "when": False, "condition": "what several calls did together"}
+        reader.values.update(scope="host", when=False, condition=values["condition"])
     for key in ("class", "cause", "scope", "when", "text", "fix", "sources", "confidence"):
         if key not in values or values[key] == "":
             raise reader.error(key, "missing")
@@ -715,7 +722,7 @@ def load(directory, state_header=None):
     if len(rules) > 254:
         raise CatalogueError(f"{rules_path}: {len(rules)} rules, at most 254 fit a number of one byte")
     ends = {rule.slug: None if rule.wait_class == "device" else
-            rule.when == "true" and (rule.scope == "host" or rule.wait_class == "explicit") for rule in rules}
+            rule.when == "true" and (rule.scope == "host" or rule.wait_class == "explicit") for rule in rules if rule.wait_class != "order"}
     functions = {}
     for place, values in _rows(functions_path):
         name = values.get("name")
@@ -728,7 +735,7 @@ def load(directory, state_header=None):
         functions[name] = _row(place, name, values, ends, known_hooks)
     used = {slug for row in functions.values() for version in [row, *row.versions.values()] for slug in version.rules}
     for rule in rules:
-        if rule.slug not in used and not rule.unexplained:
+        if rule.slug not in used and not rule.unexplained and rule.wait_class != "order":
             raise rule.place.error(rule.slug, None, "no row of functions.yaml uses this rule")
         if rule.slug in used and rule.unexplained:
             raise rule.place.error(rule.slug, "unexplained", "a row of functions.yaml uses this rule")
@@ -772,6 +779,8 @@ def _row_flags(row):
 
 
 def _predicate(rule):
+    if rule.wait_class == "order":
+        return "when_never"
     return "when_always" if rule.when == "true" else "when_" + rule.slug.replace("-", "_")
 
 
@@ -792,8 +801,9 @@ def c_source(catalogue, exports, names):
     lines = [HEAD, "#include <string.h>", "", "#include <cuda.h>", "", '#include "call.h"', '#include "catalogue/catalogue.h"',
               '#include "emit/record.h"', ""]
     lines += ["static bool when_always(const struct call *call)", "{", "\t(void)call;", "\treturn true;", "}", ""]
+    lines += ["static bool when_never(const struct call *call)", "{", "\t(void)call;", "\treturn false;", "}", ""]
     for rule in catalogue.rules:
-        if rule.when != "true":
+        if rule.when != "true" and rule.wait_class != "order":
             lines += [f"static bool {_predicate(rule)}(const struct call *call)", "{", f"\treturn {when_to_c(rule.when)};", "}", ""]
     lines += ["const struct catalogue_rule catalogue_rules[RULE_COUNT] = {"]
     for rule in catalogue.rules:

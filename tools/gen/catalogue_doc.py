@@ -85,6 +85,10 @@ def page(catalogue, prototypes=None):
         lines += [""] + notes + ([""] if notes else [])
     lines += ["## Rules", ""]
     for rule in catalogue.rules:
+        if rule.wait_class == "order":
+            lines += [f"### {rule.slug}", "", f"Order: {rule.cause}. No wait: found by SLIPSTREAM_CHECK=order in what several calls did.", "",
+                      f"- What happens: {rule.text}", f"- Instead: {rule.fix}", f"- Known from: {rule.sources} ({rule.confidence})", ""]
+            continue
         lines += [f"### {rule.slug}", "", f"{rule.wait_class.capitalize()}: {rule.cause}. Waits for {SCOPES[rule.scope]}.", "",
                   f"- What happens: {rule.text}", f"- When: {rule.condition + ': ' if rule.condition else ''}`{rule.when}`", f"- Instead: {rule.fix}",
                   f"- Known from: {rule.sources} ({rule.confidence})"]

@@ -36,9 +36,9 @@ HEAD = "// SPDX-License-Identifier: MIT\n/* Written by tools/gen/lint_table.py f
 class LintRule:
     """One row, or one made for a rule of the catalogue. `matches`: [(slugs, {condition: number})]."""
 
-    def __init__(self, identity, slug, level, sure, what, why, fix, matches, needs=None):
+    def __init__(self, identity, slug, level, sure, what, why, fix, matches, needs=None, by_remarks=False):
         self.id, self.slug, self.level, self.sure = identity, slug, level, sure
-        self.what, self.why, self.fix, self.matches, self.needs = what, why, fix, matches, needs
+        self.what, self.why, self.fix, self.matches, self.needs, self.by_remarks = what, why, fix, matches, needs, by_remarks
 
 
 def _match(place, name, values, slugs):
@@ -49,6 +49,8 @@ def _match(place, name, values, slugs):
     for slug in rules:
         if slug not in slugs:
             raise reader.error("from", f"rules.yaml has no rule {catalogue_module._shown(slug)}")
+        if slugs[slug].wait_class == "order":
+            raise reader.error("from", f"{slug} is of class order: `remarks` takes it")
         if slugs[slug].wait_class == "explicit":
             raise reader.error("from", f"{slug} is explicit: asked-for waits are judged by budgets only")
     conditions = {key: reader.take(key, "count", None) for key in CONDITIONS if key in values}
@@ -60,6 +62,17 @@ def _match(place, name, values, slugs):
         raise reader.error("from", "least_bytes is above most_bytes")
     reader.finish()
     return rules, conditions
+
+
+def _remarks(reader, slugs):
+    """[(slugs, {})] of rules of class order."""
+    given = reader.take("remarks", "any", None)
+    if not isinstance(given, list) or not given:
+        raise reader.error("remarks", "must be a list of slugs of rules.yaml")
+    for slug in given:
+        if slug not in slugs or slugs[slug].wait_class != "order":
+            raise reader.error("remarks", f"rules.yaml has no rule {catalogue_module._shown(slug)} of class order")
+    return [(given, {})]
 
 
 def _row(place, values, slugs):
@@ -78,13 +91,15 @@ def _row(place, values, slugs):
     sure = reader.choice("sure", tuple(dict.fromkeys(SURE.values())), None)
     texts = [reader.take(key, "text", None) for key in ("what", "why", "fix")]
     needs = reader.choice("needs", NEEDS, None) if "needs" in values else None
+    remarks = _remarks(reader, slugs) if "remarks" in values else []
     given = reader.take("from", "any", [])
-    if bool(given) == bool(needs):
-        raise reader.error("from", "give either `from` or `needs`")
+    if [bool(given), bool(needs), bool(remarks)].count(True) != 1:
+        raise reader.error("from", "give one of `from`, `remarks` and `needs`")
     if not isinstance(given, list) or not all(isinstance(item, dict) for item in given):
         raise reader.error("from", "must be a list of mappings")
     reader.finish()
-    return LintRule(name, slug, level, sure, *texts, [_match(place, name, item, slugs) for item in given], needs)
+    matches = remarks or [_match(place, name, item, slugs) for item in given]
+    return LintRule(name, slug, level, sure, *texts, matches, needs, bool(remarks))
 
 
 def _generic(rule):
@@ -112,6 +127,8 @@ def read(path, catalogue):
             if not set(conditions) - {"hot", "level"}:
                 whole.update(match)
     for rule in catalogue.rules:
+        if rule.wait_class == "order" and rule.slug not in taken:
+            raise rule.place.error(rule.slug, None, "no row of lint.yaml has its remarks")
         if rule.wait_class != "explicit" and rule.slug not in whole:
             if f"{GENERIC}/{rule.slug}" in names or rule.slug in names and rule.slug not in taken:
                 raise rule.place.error(rule.slug, None, "a row of lint.yaml has its name, but does not take it")
@@ -142,7 +159,7 @@ def c_source(rules):
     lines += ["", "const struct lint_rule lint_rules[] = {"]
     for number, rule in enumerate(rules):
         needs = string(NEEDS_WORDS[rule.needs]) if rule.needs else "NULL"
-        matches = f"matches_{number}, {len(rule.matches)}" if rule.matches else "NULL, 0"
+        matches = f"{str(rule.by_remarks).lower()}, " + (f"matches_{number}, {len(rule.matches)}" if rule.matches else "NULL, 0")
         lines.append(f"\t{{{string(rule.id)}, {string(rule.slug)}, LINT_{rule.level.upper()}, {string(rule.sure)},\n"
                      f"\t {string(rule.what)},\n\t {string(rule.why)},\n\t {string(rule.fix)},\n\t {needs}, {matches}}},")
     lines += ["};", "const size_t lint_rule_count = sizeof(lint_rules) / sizeof(lint_rules[0]);", ""]
@@ -190,7 +207,7 @@ def page(rules, programs=None):
             lines.append(f"- Not checked in this version: it {NEEDS_WORDS[rule.needs]}.")
         for slugs, conditions in rule.matches:
             words = _condition_words(conditions)
-            lines.append(f"- Taken from: {', '.join(slugs)}{' (' + words + ')' if words else ''}.")
+            lines.append(f"- Taken from: {'remarks of ' if rule.by_remarks else ''}{', '.join(slugs)}{' (' + words + ')' if words else ''}.")
         program = _program(rule, programs)
         lines += [""] + program if program else []
     return "\n".join(lines).rstrip("\n") + "\n"

@@ -326,6 +326,24 @@ def begin(export, indent, place="__builtin_return_address(0), ENTRY_FRAME()"):
     return [indent + line for line in lines]
 
 
+# Passed by value: check gets their address.
+STRUCTURES = ("CUipcEventHandle", "CUipcMemHandle", "CUmemLocation")
+
+
+def check(export, name, indent):
+    """What the rules of order (shim/check/check.h) need of a call: struct call, and its arguments as they came, one word each."""
+    words = []
+    for parameter in export.prototype.parameters:
+        if parameter.type in ("float", "double"):
+            words.append("0")
+        else:
+            words.append(f"ENTRY_U64({'&' if parameter.type in STRUCTURES else ''}{parameter.name})")
+    result = ", result_" if name == "after" else ""
+    lines = ["if (entry_unlikely(check_on)) {", f"\tconst uint64_t arguments_[] = {{{', '.join(words) or '0'}}};", "",
+             f"\tcheck_{name}(&call, arguments_{result});", "}"]
+    return [indent + line if line else "" for line in lines]
+
+
 def end(export):
     """What follows sync_after()."""
     row = export.row
@@ -336,7 +354,7 @@ def end(export):
         lines.append("\tif (result_ == CUDA_SUCCESS) {")
         lines += ["\t\t" + hook.c_call() for hook in row.after]
         lines.append("\t}")
-    return lines + ["\tstate_after(&call, result_);", "\tbusy_end(busy_);", "\tentry_rooms_leave();", "\treturn result_;", "}", ""]
+    return lines + ["\tstate_after(&call, result_);", *check(export, "after", "\t"), "\tbusy_end(busy_);", "\tentry_rooms_leave();", "\treturn result_;", "}", ""]
 
 
 def remembered_launch(export, short):
@@ -373,7 +391,7 @@ def long_way(export, short):
             *([] if short == "true" else [f"\tplain_ = {short} &&"]),
             f"\t{'plain_ = ' if short == 'true' else chr(9) + ' '}state_launch_is_plain({row.stream_argument}, {row.subject}, {per_thread}, &launch_);",
             "\tif (!plain_) {", "\t\tUSDT_SCOPE_OPEN(false);", "\t\tstate_launch_is_over();", *begin(export, "\t\t", place), *busy, "\t\tstate_before(&call);",
-            *legacy_enter(export, "\t\t"), "\t}",
+            *check(export, "before", "\t\t"), *legacy_enter(export, "\t\t"), "\t}",
             "\tentry_rooms_leave();", "\tentered_ = plain_ && launch_.clock == LAUNCH_READ_LEFT ? 0 : clock_ticks();",
             "\tif (!plain_)", f"\t\tbusy_reaches(busy_.record, FUNCTION_{name}, entered_);",
             # Loading a function may drain the device.
@@ -423,7 +441,7 @@ def wrapper(export):
               *passes(export, arguments)]
     lines += begin(export, "\t") + ["\tentry_rooms_enter();", f"\tbusy_ = busy_begin(entry_thread.busy, {number});", "\tstate_before(&call);"]
     lines += ["\t" + hook.c_call() for hook in row.before]
-    lines += legacy_enter(export, "\t")
+    lines += check(export, "before", "\t") + legacy_enter(export, "\t")
     ask = ["entry_rooms_leave();", f"call.entered = busy_reaches(busy_.record, {number}, clock_ticks());", f"result_ = {real_call(export)};", *again(export),
            "call.left = clock_ticks();", "entry_rooms_enter();"]
     if row.rewrite:
@@ -477,7 +495,7 @@ def check_names(export):
     """Parameters must not shadow what a wrapper calls its own."""
     for name in export.prototype.names():
         if name in ("call", "result_", "real_", "rooms_", "plain_", "launch_", "entered_", "left_",
-                    "ready_", "done_", "again_", "room_", "scope_", "return_address_", "frame_", "pass_", "config_", "busy_"):
+                    "ready_", "done_", "again_", "room_", "scope_", "return_address_", "frame_", "pass_", "config_", "busy_", "arguments_"):
             sys.exit(f"wrappers: {export.name}: parameter '{name}' has the name of a wrapper's variable")
 
 

@@ -11,6 +11,13 @@
 #include "report_sites.h"
 #include "sum.h"
 
+static int stack_identity(const struct lint_stack *left, const struct lint_stack *right)
+{
+	if (left == right)
+		return 0;
+	return !left ? -1 : !right ? 1 : strcmp(left->key, right->key);
+}
+
 static int use_identity(const void *left, const void *right)
 {
 	const struct lint_use *l = left, *r = right;
@@ -20,9 +27,12 @@ static int use_identity(const void *left, const void *right)
 		order = strcmp(l->function, r->function);
 	if (!order)
 		order = (l->class > r->class) - (l->class < r->class);
-	if (!order && l->stack != r->stack)
-		order = !l->stack ? -1 : !r->stack ? 1 : strcmp(l->stack->key, r->stack->key);
-	return order;
+	if (!order)
+		order = stack_identity(l->stack, r->stack);
+	if (!order)
+		order = strcmp(l->other_function ? l->other_function : "",
+			       r->other_function ? r->other_function : "");
+	return order ? order : stack_identity(l->other_stack, r->other_stack);
 }
 
 static int part_identity(const void *left, const void *right)
@@ -64,12 +74,24 @@ static struct lint_use key_of(struct lint *lint, const struct record_file *file,
 	};
 }
 
+struct lint_use *lint_use_of(struct lint *lint, const struct lint_use *key)
+{
+	return report_list_find_or_add(&lint->uses, key, sizeof(*key), use_identity);
+}
+
+struct lint_part *lint_use_part(struct lint_use *use, const char *region)
+{
+	struct lint_part key = {.region = region};
+
+	return report_list_find_or_add(&use->parts, &key, sizeof(key), part_identity);
+}
+
 static struct lint_use *find_or_add(struct lint *lint, const struct record_file *file,
 				    const struct record_wait *wait)
 {
 	struct lint_use key = key_of(lint, file, wait);
 
-	return report_list_find_or_add(&lint->uses, &key, sizeof(key), use_identity);
+	return lint_use_of(lint, &key);
 }
 
 static bool is_own_cost(const struct record_file *file, const struct record_wait *wait)
@@ -95,15 +117,14 @@ static void add_wait(struct lint *lint, const struct report_process *process,
 	const struct record_region *region =
 		(const void *)record_find(&file->regions, wait->region);
 	const char *name = region ? record_string_text(file, region->name) : NULL;
-	struct lint_part key = {.region = name ? name : ""}, *part;
 	struct lint_use *use = find_or_add(lint, file, wait);
+	struct lint_part *part = lint_use_part(use, name ? name : "");
 
 	use->own_cost |= is_own_cost(file, wait);
 	use->is_spread |= is_spread(process, wait);
 	sum_add(&use->count, wait->count);
 	sum_add(&use->blocked_ns, wait->blocked_ns);
 	sum_add(&use->bytes, wait->bytes);
-	part = report_list_find_or_add(&use->parts, &key, sizeof(key), part_identity);
 	sum_add(&part->count, wait->count);
 	sum_add(&part->blocked_ns, wait->blocked_ns);
 	sum_add(&part->bytes, wait->bytes);
@@ -155,6 +176,7 @@ void lint_collect(struct lint *lint)
 		for (size_t k = 0; k < file->waited_for.count; k++)
 			add_waited_for(lint, file, (const void *)file->waited_for.records[k]);
 	}
+	lint_collect_remarks(lint);
 	report_list_sort(&lint->uses, use_sort);
 	for (size_t i = 0; i < lint->uses.count; i++) {
 		struct lint_use *use = lint->uses.items[i];

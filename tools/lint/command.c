@@ -83,6 +83,9 @@ static void prepare_program(const struct lint_options *options, struct program *
 	int error;
 
 	run_options_export();
+	/* What the user has said himself stays. */
+	if (!options->no_order && setenv("SLIPSTREAM_CHECK", "order", 0) < 0)
+		command_fail(LINT_USAGE, "cannot set SLIPSTREAM_CHECK: %s", strerror(errno));
 	if (options->driver)
 		run_preload_driver(options->driver);
 	error = program_inspect(options->program[0], ret_program);

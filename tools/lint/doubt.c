@@ -61,6 +61,7 @@ void lint_find_doubts(struct lint *lint)
 	for (size_t i = 0; i < report->reasons.count; i++)
 		doubt(lint, memory_copy(report->reasons.items[i]));
 	find_modes(lint);
+	lint_find_unchecked(lint);
 	/* Of a trace the report itself says so. */
 	if (report->unknown_count && !report->trace)
 		doubt(lint, memory_format("waits without a rule: %" PRIu64

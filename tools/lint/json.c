@@ -79,6 +79,20 @@ static json_t *waited_json(const struct lint_result *result)
 	return array;
 }
 
+static json_t *other_json(const struct lint_result *result)
+{
+	const struct lint_frame *place = lint_stack_place(result->other_stack);
+	json_t *object;
+
+	if (!result->other_function)
+		return json_null();
+	object = new_object();
+	lint_json_set(object, "function", lint_json_text(result->other_function));
+	lint_json_set(object, "place", place ? frame_json(place) : json_null());
+	lint_json_set(object, "frames", frames_json(result->other_stack));
+	return object;
+}
+
 static json_t *result_json(const struct lint_result *result)
 {
 	const struct lint_frame *place = lint_stack_place(result->stack);
@@ -95,6 +109,7 @@ static json_t *result_json(const struct lint_result *result)
 		      lint_json_text(result->budget ? result->budget->region : NULL));
 	lint_json_set(object, "place", place ? frame_json(place) : json_null());
 	lint_json_set(object, "frames", frames_json(result->stack));
+	lint_json_set(object, "other", other_json(result));
 	lint_json_set(object, "count", lint_json_number(result->count));
 	lint_json_set(object, "blocked_ns",
 		      result->on_device ? json_null() : lint_json_number(result->blocked_ns));
@@ -165,6 +180,31 @@ static json_t *unchecked_json(void)
 	return array;
 }
 
+static json_t *unchecked_in_run_json(const struct lint *lint)
+{
+	json_t *array = new_array();
+
+	for (size_t i = 0; i < lint_rule_count; i++)
+		if (lint_rules[i].by_remarks && !lint_is_checked(lint, &lint_rules[i]))
+			lint_json_append(array, lint_json_text(lint_rules[i].id));
+	return array;
+}
+
+static json_t *not_followed_json(const struct lint *lint)
+{
+	json_t *array = new_array();
+
+	for (size_t i = 0; i < lint->not_followed.count; i++) {
+		const struct report_named *named = lint->not_followed.items[i];
+		json_t *object = new_object();
+
+		lint_json_set(object, "what", lint_json_text(named->name));
+		lint_json_set(object, "count", lint_json_number(named->count));
+		lint_json_append(array, object);
+	}
+	return array;
+}
+
 void lint_write_json(const struct lint *lint, FILE *out)
 {
 	static const char *const verdicts[] = {
@@ -189,6 +229,8 @@ void lint_write_json(const struct lint *lint, FILE *out)
 	lint_json_set(object, "left_out", left_out_json(lint));
 	lint_json_set(object, "allowances", allowances_json(lint->config));
 	lint_json_set(object, "unchecked_rules", unchecked_json());
+	lint_json_set(object, "unchecked_in_run", unchecked_in_run_json(lint));
+	lint_json_set(object, "not_followed", not_followed_json(lint));
 	if (!json_dumpf(object, out, JSON_INDENT(2) | JSON_PRESERVE_ORDER))
 		(void)fputc('\n', out);
 	json_decref(object);

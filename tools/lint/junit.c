@@ -102,7 +102,8 @@ void lint_write_junit(const struct lint *lint, FILE *out)
 	size_t errors = lint->reasons.count || lint->failed;
 
 	for (size_t i = 0; i < lint_rule_count; i++)
-		passes += !lint_rules[i].needs && !has_failure(lint, &lint_rules[i]);
+		passes +=
+			lint_is_checked(lint, &lint_rules[i]) && !has_failure(lint, &lint_rules[i]);
 	(void)fprintf(out,
 		      "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n"
 		      "  <testsuite name=\"slipstream lint\" tests=\"%zu\" failures=\"%zu\" "
@@ -112,7 +113,7 @@ void lint_write_junit(const struct lint *lint, FILE *out)
 		if (is_failure(&lint->results[i]))
 			write_result(&lint->results[i], out);
 	for (size_t i = 0; i < lint_rule_count; i++) {
-		if (lint_rules[i].needs || has_failure(lint, &lint_rules[i]))
+		if (!lint_is_checked(lint, &lint_rules[i]) || has_failure(lint, &lint_rules[i]))
 			continue;
 		begin_case(lint_rules[i].id, lint_rules[i].slug, out);
 		(void)fputs("/>\n", out);

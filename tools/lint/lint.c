@@ -35,6 +35,8 @@ static int result_order(const void *left, const void *right)
 		order = order_numbers(l->fingerprint, r->fingerprint);
 	if (!order)
 		order = lint_stack_order(l->stack, r->stack);
+	if (!order)
+		order = lint_stack_order(l->other_stack, r->other_stack);
 	return order ? order : order_texts(l->message, r->message);
 }
 
@@ -44,7 +46,9 @@ static int occurrence_order(const void *left, const void *right)
 				 *r = *(struct lint_result *const *)right;
 	int order = order_numbers(l->fingerprint, r->fingerprint);
 
-	return order ? order : lint_stack_order(l->stack, r->stack);
+	if (!order)
+		order = lint_stack_order(l->stack, r->stack);
+	return order ? order : lint_stack_order(l->other_stack, r->other_stack);
 }
 
 /* Two places of one function look alike without their lines: the order of the lines tells them apart. */
@@ -112,4 +116,5 @@ void lint_done(struct lint *lint)
 	lint_stacks_done(lint);
 	report_list_done(&lint->texts);
 	report_list_done(&lint->reasons);
+	report_list_done(&lint->not_followed);
 }

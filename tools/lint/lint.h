@@ -59,7 +59,10 @@ struct lint_use {
 	uint64_t count, blocked_ns, bytes;
 	bool own_cost; /* the calls' own work, no wait */
 	bool is_spread; /* in some process over a good part of its life, and not at once (LINT_SPREAD) */
-	struct report_list parts;  /* struct lint_part, by region */
+	/* Of class WAIT_ORDER: what else takes part. NULL: nothing does. */
+	const char *other_function;
+	const struct lint_stack *other_stack; /* NULL also: no call site was taken */
+	struct report_list parts;             /* struct lint_part, by region */
 	struct report_list waited; /* struct report_named: what it waited for, in words */
 };
 
@@ -68,8 +71,10 @@ struct lint_budget;
 struct lint_result {
 	const struct lint_rule *rule;
 	enum lint_level level;
-	const char *function, *cause;      /* NULL: of a budget */
-	const struct lint_stack *stack;    /* NULL: none */
+	const char *function, *cause;   /* NULL: of a budget */
+	const struct lint_stack *stack; /* NULL: none */
+	const char *other_function;     /* as in struct lint_use */
+	const struct lint_stack *other_stack;
 	const struct lint_budget *budget;  /* NULL: of a call site */
 	uint64_t count, blocked_ns, bytes; /* of calls that are not allowed */
 	bool on_device;                    /* no host was blocked, so blocked_ns says nothing */
@@ -98,6 +103,9 @@ struct lint {
 	struct report_list reasons; /* char *: why a clean verdict would not hold */
 	/* Calls that are no results, and why. */
 	uint64_t allowed_by_program, allowed_by_config, below_threshold, cold, switched_off;
+	bool wants_order;                /* without remarks of a run the verdict is inconclusive */
+	bool has_order;                  /* each process ran with SLIPSTREAM_CHECK=order */
+	struct report_list not_followed; /* struct report_named: what the remarks say nothing of */
 };
 
 /* Everything but writing. `report` is finished. */
@@ -133,6 +141,19 @@ bool lint_is_foreign_module(const char *path);
 /* ---- collect.c ---- */
 
 void lint_collect(struct lint *lint);
+/* A use of these names and places, made if there is none. */
+struct lint_use *lint_use_of(struct lint *lint, const struct lint_use *key);
+/* One call, or several, of a region: added to the use's sums. */
+struct lint_part *lint_use_part(struct lint_use *use, const char *region);
+
+/* ---- remarks.c ---- */
+
+/* Remarks of rules of class order become uses, beside those of the waits. */
+void lint_collect_remarks(struct lint *lint);
+/* Which rules need remarks, and whether there could be any: sets has_order and not_followed, and gives reasons. */
+void lint_find_unchecked(struct lint *lint);
+/* Is this rule checked in this run? */
+bool lint_is_checked(const struct lint *lint, const struct lint_rule *rule);
 
 /* ---- results.c ---- */
 

@@ -23,7 +23,9 @@ enum {
 	KEY_ROOT,
 	KEY_DRIVER,
 	KEY_RECORDS,
-	KEY_RULES
+	KEY_RULES,
+	KEY_NO_ORDER,
+	KEY_REQUIRE
 };
 
 static const struct argp_option options[] = {
@@ -38,6 +40,10 @@ static const struct argp_option options[] = {
 	{"driver", KEY_DRIVER, "DIR", 0, "put DIR, with its libcuda.so.1, first on LD_LIBRARY_PATH",
 	 1},
 	{"records", KEY_RECORDS, 0, 0, "read the record files even where there is a trace", 1},
+	{"no-order", KEY_NO_ORDER, 0, 0,
+	 "do not check the order of the program's calls (races between streams, captures)", 1},
+	{"require", KEY_REQUIRE, "WHAT", 0,
+	 "order: inconclusive where the order of calls was not checked", 1},
 	{"rules", KEY_RULES, 0, 0, "list the rules, and which are not checked in this version", 1},
 	{0},
 };
@@ -96,6 +102,15 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 		return 0;
 	case KEY_RECORDS:
 		given->records = true;
+		return 0;
+	case KEY_NO_ORDER:
+		given->no_order = true;
+		return 0;
+	case KEY_REQUIRE:
+		if (strcmp(argument, "order") != 0)
+			command_fail(LINT_USAGE, "--require %s: only order can be required",
+				     argument);
+		given->require_order = true;
 		return 0;
 	case KEY_RULES:
 		given->rules = true;

@@ -127,7 +127,8 @@ int lint_finish(struct lint_options *options, struct report *report, const char 
 			    .config = options->config,
 			    .baseline = options->baseline,
 			    .root = options->root,
-			    .failed = failed};
+			    .failed = failed,
+			    .wants_order = options->require_order};
 	int status;
 	bool good;
 

@@ -21,6 +21,8 @@ struct lint_options {
 	const char *config_path, *baseline_path, *write_baseline, *driver, *records_folder;
 	char *root;
 	bool records, rules;
+	bool no_order;      /* of a program: the order of its calls is not checked */
+	bool require_order; /* inconclusive where it was not */
 	struct lint_output *outputs;
 	size_t output_count;
 	char **paths;

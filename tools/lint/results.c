@@ -83,7 +83,23 @@ static bool is_same(const struct lint_result *result, const struct lint_rule *ru
 		    const struct lint_use *use)
 {
 	return result->rule == rule && result->stack == use->stack &&
-	       !strcmp(result->function, use->function);
+	       result->other_stack == use->other_stack &&
+	       !strcmp(result->function, use->function) &&
+	       !strcmp(result->other_function ? result->other_function : "",
+		       use->other_function ? use->other_function : "");
+}
+
+/* Of both sides. */
+static uint64_t fingerprint_of(const struct lint_rule *rule, const struct lint_use *use)
+{
+	const char *identity = use->stack ? use->stack->identity : "";
+	_cleanup_free_ char *both = NULL;
+
+	if (!use->other_function)
+		return lint_fingerprint(rule->id, use->function, identity);
+	both = memory_format("%s\x1d%s\x1e%s", identity, use->other_function,
+			     use->other_stack ? use->other_stack->identity : "");
+	return lint_fingerprint(rule->id, use->function, both);
 }
 
 static struct lint_result *result_of(struct lint *lint, const struct lint_rule *rule,
@@ -103,9 +119,10 @@ static struct lint_result *result_of(struct lint *lint, const struct lint_rule *
 	result->function = use->function;
 	result->cause = use->cause;
 	result->stack = use->stack;
+	result->other_function = use->other_function;
+	result->other_stack = use->other_stack;
 	result->on_device = true;
-	result->fingerprint =
-		lint_fingerprint(rule->id, use->function, use->stack ? use->stack->identity : "");
+	result->fingerprint = fingerprint_of(rule, use);
 	return result;
 }
 
@@ -161,7 +178,7 @@ static void add_use(struct lint *lint, const struct lint_rule *rule, enum lint_l
 	}
 	if (!result)
 		return;
-	result->on_device &= use->class == WAIT_DEVICE;
+	result->on_device &= use->class == WAIT_DEVICE || use->class == WAIT_ORDER;
 	merge_waited(&result->waited, &use->waited);
 }
 
@@ -193,10 +210,13 @@ static void judge_use(struct lint *lint, const struct lint_use *use)
 
 /* ---- thresholds and words ---- */
 
+/* How often something is out of order says nothing of the harm: no threshold. */
 static bool is_below(const struct lint *lint, const struct lint_result *result)
 {
 	struct lint_threshold threshold = lint_config_threshold(lint->config, result->rule);
 
+	if (result->rule->by_remarks)
+		return false;
 	return result->count < threshold.count ||
 	       (!result->on_device && result->blocked_ns < threshold.blocked_ns);
 }
@@ -229,8 +249,26 @@ static void apply_thresholds(struct lint *lint)
 	lint->result_count = kept;
 }
 
+/* "; the other side: cuMemcpyHtoD_v2 at step.c:12 (step)"; the caller frees. */
+static char *other_words(const struct lint_result *result)
+{
+	const struct lint_frame *place = lint_stack_place(result->other_stack);
+
+	if (!result->other_function)
+		return memory_copy("");
+	if (!place)
+		return memory_format("; the other side: %s", result->other_function);
+	if (place->file && place->line)
+		return memory_format("; the other side: %s at %s:%" PRIu32 " (%s)",
+				     result->other_function, place->file, place->line,
+				     place->function ? place->function : "?");
+	return memory_format("; the other side: %s in %s", result->other_function,
+			     place->function ? place->function : "?");
+}
+
 static char *message_of(const struct lint_result *result)
 {
+	_cleanup_free_ char *other = other_words(result);
 	_cleanup_free_ char *region = NULL;
 	const char *first = "";
 	char figure[TEXT_FIGURE];
@@ -238,6 +276,10 @@ static char *message_of(const struct lint_result *result)
 	for (size_t i = 0; i < result->parts.count && !*first; i++)
 		first = ((const struct lint_part *)result->parts.items[i])->region;
 	region = *first ? memory_format(", in region %s", first) : memory_copy("");
+	if (result->rule->by_remarks)
+		return memory_format("%s: %s (%" PRIu64 " call%s%s)%s", result->function,
+				     result->cause, result->count, result->count == 1 ? "" : "s",
+				     region, other);
 	return memory_format("%s: %s (%" PRIu64 " call%s, %s%s%s)", result->function, result->cause,
 			     result->count, result->count == 1 ? "" : "s",
 			     result->on_device ? "on the device" : "blocked ",

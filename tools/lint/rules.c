@@ -120,7 +120,11 @@ void lint_rules_print(FILE *out)
 			      rule->slug, level_names[rule->level], rule->sure, rule->what,
 			      rule->fix);
 		for (size_t k = 0; k < rule->match_count; k++) {
-			(void)fputs("    from:", out);
+			(void)fputs(
+				rule->by_remarks
+					? "    from the order of calls (SLIPSTREAM_CHECK=order):"
+					: "    from:",
+				out);
 			for (const char *const *slug = rule->matches[k].slugs; *slug; slug++)
 				(void)fprintf(out, " %s", *slug);
 			print_condition(&rule->matches[k], out);

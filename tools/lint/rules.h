@@ -28,6 +28,7 @@ struct lint_rule {
 	const char *sure;      /* proven, measured or likely */
 	const char *what, *why, *fix;
 	const char *needs; /* why it is not checked, in words; NULL: it is */
+	bool by_remarks;   /* checked in runs with SLIPSTREAM_CHECK=order only */
 	const struct lint_match *matches;
 	size_t match_count;
 };

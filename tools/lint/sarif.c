@@ -130,6 +130,16 @@ static size_t rule_index(const struct lint_rule *rule)
 	return index;
 }
 
+static json_t *related_json(const struct lint_result *result, const struct lint_frame *place)
+{
+	json_t *list = new_array(), *object = location_json(place);
+	_cleanup_free_ char *text = memory_format("the other side: %s", result->other_function);
+
+	lint_json_set(object, "message", message_json(text));
+	lint_json_append(list, object);
+	return list;
+}
+
 static json_t *result_json(const struct lint *lint, const struct lint_result *result)
 {
 	const struct lint_frame *place = lint_stack_place(result->stack);
@@ -146,6 +156,9 @@ static json_t *result_json(const struct lint *lint, const struct lint_result *re
 		lint_json_set(object, "locations", locations);
 		lint_json_set(object, "stacks", stacks_json(result->stack));
 	}
+	place = lint_stack_place(result->other_stack);
+	if (place)
+		lint_json_set(object, "relatedLocations", related_json(result, place));
 	lint_json_set(fingerprints, "slipstream/v1", lint_json_fingerprint(result));
 	lint_json_set(object, "partialFingerprints", fingerprints);
 	if (lint->baseline)
@@ -215,6 +228,11 @@ static json_t *invocations_json(const struct lint *lint)
 			add_notification(notifications, "note",
 					 memory_format("rule %s is not checked: it %s",
 						       lint_rules[i].id, lint_rules[i].needs));
+		else if (!lint_is_checked(lint, &lint_rules[i]))
+			add_notification(notifications, "note",
+					 memory_format("rule %s was not checked in this run: it "
+						       "needs SLIPSTREAM_CHECK=order",
+						       lint_rules[i].id));
 	lint_json_set(object, "toolExecutionNotifications", notifications);
 	lint_json_append(list, object);
 	return list;

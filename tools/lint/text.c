@@ -9,9 +9,8 @@
 
 #define FRAMES_MAX 6
 
-static void write_stack(const struct lint_stack *stack, FILE *out)
+static void write_stack(const struct lint_stack *stack, const char *joint, FILE *out)
 {
-	const char *joint = "    at ";
 
 	for (size_t i = 0; stack && i < stack->count && i < FRAMES_MAX; i++) {
 		_cleanup_free_ char *frame = lint_frame_words(&stack->frames[i]);
@@ -35,7 +34,8 @@ static void write_result(const struct lint_result *result, FILE *out)
 		      result->rule->slug);
 	if (result->is_known)
 		return;
-	write_stack(result->stack, out);
+	write_stack(result->stack, "    at ", out);
+	write_stack(result->other_stack, "    other side at ", out);
 	if (result->waited.count) {
 		const struct report_named *waited = result->waited.items[0];
 		_cleanup_free_ char *name = text_printable(waited->name, false);
@@ -52,6 +52,29 @@ static size_t unchecked(void)
 	for (size_t i = 0; i < lint_rule_count; i++)
 		count += lint_rules[i].needs != NULL;
 	return count;
+}
+
+/* What silence says nothing of, in this run. */
+static void write_unchecked(const struct lint *lint, FILE *out)
+{
+	const char *joint = "not checked in this run (SLIPSTREAM_CHECK=order, or slipstream lint "
+			    "-- PROGRAM): ";
+	bool is_any = false;
+
+	for (size_t i = 0; i < lint_rule_count; i++)
+		if (lint_rules[i].by_remarks && !lint_is_checked(lint, &lint_rules[i])) {
+			(void)fprintf(out, "%s%s", joint, lint_rules[i].id);
+			joint = ", ";
+			is_any = true;
+		}
+	if (is_any)
+		(void)fputc('\n', out);
+	for (size_t i = 0; i < lint->not_followed.count; i++) {
+		const struct report_named *named = lint->not_followed.items[i];
+		_cleanup_free_ char *name = text_printable(named->name, false);
+
+		(void)fprintf(out, "not followed: %s (%" PRIu64 " times)\n", name, named->count);
+	}
 }
 
 void lint_write_text(const struct lint *lint, FILE *out)
@@ -74,6 +97,7 @@ void lint_write_text(const struct lint *lint, FILE *out)
 		if (!lint->config->allow[i].calls)
 			(void)fprintf(out, "the allowance of line %u fits no call: remove it\n",
 				      lint->config->allow[i].line);
+	write_unchecked(lint, out);
 	(void)fprintf(out, "%zu rules are not checked in this version (slipstream lint --rules)\n",
 		      missing);
 }

@@ -285,6 +285,28 @@ static bool add_real_free(void *context, const void *definition)
 	return true;
 }
 
+static bool add_remark(void *context, const void *definition)
+{
+	const struct trace_def_remark *from = definition;
+	struct record_remark *record = ADD(context, RECORD_REMARK, record_remark);
+
+	record->id = from->id;
+	record->rule = from->rule;
+	record->function = from->function;
+	record->site = from->site;
+	record->stream = from->stream;
+	record->region = from->region;
+	record->allowed = !!from->allowed;
+	record->other_function = from->other_function;
+	record->other_site = from->other_site;
+	record->other_stream = from->other_stream;
+	record->count = from->count;
+	record->bytes = from->bytes;
+	record->first_ns = host_time(context, from->first_ns);
+	record->last_ns = host_time(context, from->last_ns);
+	return true;
+}
+
 /* ---- what was summed ---- */
 
 static void add_waits(struct image *image)
@@ -413,6 +435,7 @@ uint8_t *report_image(const struct model *model, uint32_t process, const struct 
 		{TRACE_DEF_REWRITE, add_rewrite},
 		{TRACE_DEF_REWRITE_SITE, add_rewrite_site},
 		{TRACE_DEF_REAL_FREE, add_real_free},
+		{TRACE_DEF_REMARK, add_remark},
 	};
 	struct image image = {.model = model, .process = process, .waits = waits};
 

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Internal: what the rules of this room share. A rule, or a group of them, is one file with an entry in the table of check.c: a function for
+ * before and one for after the driver's call, either may be NULL, and one that forgets everything.
+ *
+ * How to write one:
+ *	- What it remembers lies in tables of its own with a fixed size, guarded by check_lock() or by an own atomic. What does not fit is
+ *	  given up, with check_lost(), and makes no remark: a remark that is not true is worse than one that is missing.
+ *	- The place of a call that may be the other side later is taken when it is made (check_side_take()), with no lock held.
+ *	- check_remark() is called with no lock held.
+ */
+#ifndef SLIPSTREAM_CHECK_INTERNAL_H
+#define SLIPSTREAM_CHECK_INTERNAL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <cuda.h>
+
+#include "call.h"
+#include "catalogue/catalogue.h"
+#include "check/check.h"
+
+struct check_rule {
+	void (*before)(const struct call *call, const uint64_t *arguments);
+	void (*after)(const struct call *call, const uint64_t *arguments, CUresult result);
+	void (*forget)(void); /* in a forked child, and between tests */
+};
+
+/* One side of a remark: a call that was made earlier. */
+struct check_side {
+	uint32_t function; /* RECORD_NO_FUNCTION: there is none */
+	uint32_t site;     /* 0: none could be taken */
+	uint32_t stream;   /* number, 0 none */
+};
+
+/* ---- check.c ---- */
+
+/* One lock for all of the room (LOCK_CHECK). False: this thread is inside already (a signal handler): do without. */
+bool check_lock(void);
+void check_unlock(void);
+/* A number of the calling thread, from 1, that no other thread of this process ever had. */
+uint64_t check_thread(void);
+
+/* ---- remark.c ---- */
+
+/* The place of this call. With no lock held. */
+struct check_side check_side_take(const struct call *call);
+/* This call breaks `rule` (enum rule_number, of class order), together with `other`; NULL: alone. With no lock held. */
+void check_remark(const struct call *call, uint32_t rule, const struct check_side *other);
+/* The same, where the place of this call was taken before. */
+void check_remark_at(const struct check_side *side, uint64_t bytes, uint32_t rule,
+		     const struct check_side *other);
+/* A NOTE_CHECK: what was not followed, in words that do not vary; counts up. */
+void check_lost(const char *what);
+
+/* ---- capture.c: captures that go on, of streams that are known ---- */
+
+struct check_capture {
+	const struct state_stream *stream;
+	uint64_t handle; /* as given */
+	uint64_t thread; /* check_thread() of who began it */
+	uint32_t mode;   /* CUstreamCaptureMode */
+	uint32_t kind;   /* enum stream_kind of the stream */
+	struct check_side begun;
+};
+
+/* Under check_lock(): the index-th; NULL: no more. */
+const struct check_capture *check_capture_at(uint32_t index);
+
+/* ---- the rules ---- */
+
+extern const struct check_rule check_capture_rule;
+
+#endif
