@@ -269,6 +269,30 @@ void state_event_waited(struct call *call, CUevent handle)
 	}
 }
 
+struct state_stands_for state_event_stands_for(uint64_t handle)
+{
+	const struct state_event *event = event_find(handle);
+	struct state_stands_for stands_for = {NULL, 0, false};
+	uint64_t record;
+
+	if (!event || STATE_LOAD(&event->foreign))
+		return stands_for;
+	record = event_record_at(event);
+	stands_for.stream = event_covers(record, &stands_for.number);
+	/* The entry of an event that is gone may have been recorded; of this one nobody knows then. */
+	stands_for.is_known =
+		stands_for.stream ||
+		(!record && !__atomic_load_n(&event->recordings, __ATOMIC_ACQUIRE));
+	return stands_for;
+}
+
+bool state_event_is_foreign(uint64_t handle)
+{
+	const struct state_event *event = event_find(handle);
+
+	return !event || STATE_LOAD(&event->foreign);
+}
+
 void event_clear(void)
 {
 	table_clear(&events);

@@ -480,6 +480,23 @@ void state_freeing(struct call *call, uint64_t address)
 	lock_give(&lock);
 }
 
+enum memory_kind state_block_at(uint64_t address, uint64_t *ret_start, uint64_t *ret_bytes)
+{
+	enum memory_kind kind = MEMORY_NONE;
+	const struct range *range;
+
+	if (!lock_take(&lock))
+		return MEMORY_UNKNOWN;
+	range = find(address);
+	if (range) {
+		*ret_start = range->address;
+		*ret_bytes = range->bytes;
+		kind = range->kind;
+	}
+	lock_give(&lock);
+	return kind;
+}
+
 void state_pinned_begins(uint64_t address, uint64_t bytes)
 {
 	const struct range range = {.address = address, .bytes = bytes, .kind = MEMORY_PINNED};

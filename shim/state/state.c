@@ -347,6 +347,16 @@ uint32_t state_stream_number(const struct state_stream *stream)
 	return stream ? stream->index + 1 : 0;
 }
 
+uint64_t state_completed(const struct state_stream *stream)
+{
+	return __atomic_load_n(&stream->completed, __ATOMIC_ACQUIRE);
+}
+
+bool state_may_join(const struct state_stream *stream)
+{
+	return stream_kind(stream) != STREAM_NON_BLOCKING;
+}
+
 void state_forked(void)
 {
 	lock_reset(&state_lock);

@@ -191,4 +191,23 @@ uint32_t state_stream_number(const struct state_stream *stream);
 struct emit_allocation;
 size_t state_open_allocations(uint64_t after, struct emit_allocation *ret_found, size_t most);
 
+/* For guard (shim/guard/). */
+/* What an event stands for now. `stream` NULL, and known: nothing, it was never recorded. */
+struct state_stands_for {
+	const struct state_stream *stream;
+	uint64_t number;
+	bool is_known;
+};
+struct state_stands_for state_event_stands_for(uint64_t handle);
+/* Something unseen, or another process, records or waits for this event, or may; true of events that nobody saw made. */
+bool state_event_is_foreign(uint64_t handle);
+/* Newest operation of the stream that is known complete. */
+uint64_t state_completed(const struct state_stream *stream);
+/* Does it take part in legacy order, or may it? */
+bool state_may_join(const struct state_stream *stream);
+/*
+ * The allocation or registration that the address lies in, its kind, MEMORY_NONE: none that was seen, MEMORY_UNKNOWN: nobody could look.
+ */
+enum memory_kind state_block_at(uint64_t address, uint64_t *ret_start, uint64_t *ret_bytes);
+
 #endif

@@ -164,7 +164,8 @@ static uint32_t addresses_of(struct tables *tables, const struct site_key *key,
 		;
 	kept = count - first < depth ? count - first : depth;
 	memcpy(ret_addresses, all + first, kept * sizeof(*all));
-	ret_addresses[0] = key->return_address;
+	/* Who reads a site looks one byte before a return address. */
+	ret_addresses[0] = key->return_address + key->is_interrupted;
 	return kept ? kept : 1;
 }
 
@@ -317,7 +318,7 @@ static uint32_t take_unwound(struct tables *tables, const struct site_key *key, 
 	return record ? record->id : 0;
 }
 
-static uint32_t take(const void *return_address, const void *frame)
+static uint32_t take(const void *return_address, const void *frame, bool is_interrupted)
 {
 	struct tables *tables = tables_get();
 	const struct record_site *record = NULL;
@@ -326,6 +327,7 @@ static uint32_t take(const void *return_address, const void *frame)
 		.frame = (uint64_t)(uintptr_t)frame,
 		.generation = module_generation(),
 		.depth = depth_of_sites(),
+		.is_interrupted = is_interrupted,
 	};
 	struct stack stack;
 
@@ -338,7 +340,7 @@ static uint32_t take(const void *return_address, const void *frame)
 	return record ? take_known(tables, record, &stack) : take_unwound(tables, &key, &stack);
 }
 
-uint32_t site_take(const void *return_address, const void *frame)
+static uint32_t take_once(const void *return_address, const void *frame, bool is_interrupted)
 {
 	int saved_errno = errno;
 	uint32_t id = 0;
@@ -347,12 +349,22 @@ uint32_t site_take(const void *return_address, const void *frame)
 		inside = true;
 		atomic_signal_fence(
 			memory_order_seq_cst); /* with a signal handler of this thread */
-		id = take(return_address, frame);
+		id = take(return_address, frame, is_interrupted);
 		atomic_signal_fence(memory_order_seq_cst);
 		inside = false;
 	}
 	errno = saved_errno;
 	return id;
+}
+
+uint32_t site_take(const void *return_address, const void *frame)
+{
+	return take_once(return_address, frame, false);
+}
+
+uint32_t site_take_interrupted(const void *pc)
+{
+	return take_once(pc, NULL, true);
 }
 
 /*

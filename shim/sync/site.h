@@ -26,6 +26,11 @@ void site_prepare(void);
 uint32_t site_take(const void *return_address, const void *frame);
 
 /*
+ * The same for an instruction that this thread was interrupted at, from the signal's handler: `pc` is the first frame, as if it were a return address.
+ */
+uint32_t site_take_interrupted(const void *pc);
+
+/*
  * What a site is called in every run of the same files (site_key.h), 0: there is no such site. Slow: to be asked once a site. No lock may
  * be held that site_take() could need.
  */

@@ -31,6 +31,8 @@ struct site_key {
 	uint64_t generation;            /* module_generation() */
 	uint32_t depth;                 /* frames wanted */
 	uint32_t in_python;             /* frames are kept as far as the interpreter only */
+	/* The return address is the instruction that a signal interrupted. Of such stacks none is kept. */
+	uint64_t is_interrupted;
 };
 
 /*

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+/* Libc, the link to libslipstream.so, and the C library's own functions (libc.h). */
+#include "guard/libc/libc.h"
+
+#include <dlfcn.h>
+#include <signal.h>
+#include <stddef.h>
+#include <sys/mman.h>
+
+static int own_sigaction(int number, const struct sigaction *action, struct sigaction *ret_before)
+{
+	return LIBC_REAL(sigaction)(number, action, ret_before);
+}
+
+static int own_mprotect(void *address, size_t size, int protection)
+{
+	return LIBC_REAL(mprotect)(address, size, protection);
+}
+
+LIBC_EXPORT struct guard_link slipstream_guard_link = {
+	.version = GUARD_LINK_VERSION,
+	.sigaction = own_sigaction,
+	.mprotect = own_mprotect,
+};
+
+void *libc_real(void **cache, const char *name)
+{
+	void *found = __atomic_load_n(cache, __ATOMIC_RELAXED);
+
+	if (__builtin_expect(found != NULL, 1))
+		return found;
+	found = dlsym(RTLD_NEXT, name);
+	__atomic_store_n(cache, found, __ATOMIC_RELAXED);
+	return found;
+}
+
+void libc_span_end(struct guard_span *span)
+{
+	if (span->parts)
+		libc_hooks()->end(span);
+}
