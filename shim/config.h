@@ -27,7 +27,11 @@ enum config_relax {
 
 enum config_zero { CONFIG_ZERO_OFF = 1 << 0, CONFIG_ZERO_FULL = 1 << 1 };
 
-enum config_check { CONFIG_CHECK_OFF = 1 << 0, CONFIG_CHECK_ORDER = 1 << 1 };
+enum config_check {
+	CONFIG_CHECK_OFF = 1 << 0,
+	CONFIG_CHECK_ORDER = 1 << 1,
+	CONFIG_CHECK_GUARD = 1 << 2
+};
 
 #define CONFIG_PERCENT (UINT64_C(1) << 63)
 

@@ -7,6 +7,7 @@
 #include "check/internal.h"
 #include "config.h"
 #include "emit/lock.h"
+#include "guard/guard.h"
 
 bool check_on;
 
@@ -15,6 +16,7 @@ static struct lock lock = LOCK_INITIALIZER(LOCK_CHECK);
 /* In this order, before as after. */
 static const struct check_rule *const rules[] = {
 	&check_capture_rule,
+	&guard_rule,
 };
 
 #define RULES (sizeof(rules) / sizeof(rules[0]))
@@ -41,7 +43,9 @@ uint64_t check_thread(void)
 
 void check_start(void)
 {
-	__atomic_store_n(&check_on, config.check & CONFIG_CHECK_ORDER, __ATOMIC_RELAXED);
+	guard_start();
+	__atomic_store_n(&check_on, config.check & (CONFIG_CHECK_ORDER | CONFIG_CHECK_GUARD),
+			 __ATOMIC_RELAXED);
 }
 
 void check_before(const struct call *call, const uint64_t *arguments)

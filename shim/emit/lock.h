@@ -24,6 +24,7 @@ enum lock_rank {
 		0, /* legacy: one a context, held over submissions that do not wait; of several never two at once */
 	LOCK_LEGACY,    /* legacy: its table of contexts */
 	LOCK_CHECK,     /* check: what it knows of captures, streams, accesses */
+	LOCK_GUARD,     /* guard: copies under way, and the protection of their pages */
 	LOCK_ATTRIBUTE, /* state: a stream is not destroyed while it is being queried; held
 			   over driver calls, too (queries that never wait) */
 	LOCK_STATE,  /* state: insertions into the tables of contexts, streams, events, kernels */

@@ -280,6 +280,10 @@ struct record_wait {
 #define NOTE_CHECK_HIDES "; an error may hide there"
 
 #define RECORD_NO_FUNCTION UINT32_MAX
+/* In the place of a function: what the host did by itself, at the site (guard). */
+#define RECORD_HOST_READ  (UINT32_MAX - 1)
+#define RECORD_HOST_WRITE (UINT32_MAX - 2)
+#define RECORD_HOST_FREE  (UINT32_MAX - 3)
 
 /* At this call site a rule of class order is broken, together with what another call did. */
 struct record_remark {

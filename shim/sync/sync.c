@@ -326,7 +326,7 @@ static __attribute__((noinline)) void find_quick_ticks(void)
 	uint64_t ticks = clock_ticks_in(quick_ns);
 
 	/* Where every operation is traced, or held against rules, no launch goes past the rooms. */
-	if (!emit_traces_full() && !(config.check & CONFIG_CHECK_ORDER))
+	if (!emit_traces_full() && !(config.check & (CONFIG_CHECK_ORDER | CONFIG_CHECK_GUARD)))
 		state_launch_limits(ticks, clock_ticks_in(UNSEEN_NS));
 	__atomic_store_n(&quick_ticks, ticks, __ATOMIC_RELAXED);
 }
