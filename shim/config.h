@@ -57,8 +57,10 @@ struct config {
 	const char *lttng;       /* file of the LTTng provider; NULL: no trace */
 	enum config_level level; /* what is traced */
 	uint32_t check;          /* enum config_check; of mode observe only */
-	uint64_t dump_over_ns;   /* see options.def; 0: never */
-	uint64_t dump_every_ns;  /* see options.def; 0: when asked for only */
+	const char *nvtx;        /* ranges that are regions: NAME@DOMAIN, ...; NULL: none */
+	const char *step; /* driver function, or nvtx:MARK, that begins a step; NULL: none does */
+	uint64_t dump_over_ns;  /* see options.def; 0: never */
+	uint64_t dump_every_ns; /* see options.def; 0: when asked for only */
 	/* No setting: of the variables that launchers of many processes set; -1: none has one. */
 	int32_t rank;
 };

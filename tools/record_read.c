@@ -131,7 +131,7 @@ static struct record_list *place(struct record_file *file, const struct record *
 		*ret_need = sizeof(struct record_real_free);
 		return &file->real_frees;
 	case RECORD_REGION:
-		*ret_need = sizeof(struct record_region);
+		*ret_need = offsetof(struct record_region, parent);
 		return &file->regions;
 	case RECORD_REMARK:
 		*ret_need = sizeof(struct record_remark);

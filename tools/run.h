@@ -34,6 +34,9 @@ const char *run_options_out(void);
 /* The LD_PRELOAD with our library in its place; the caller frees. */
 char *run_preload_compose(const char *existing, const char *library);
 void run_preload_export(const char *library, const struct program *program);
+/* Whether the settings, once exported, ask for NVTX; and the library of another tool that NVTX would load instead, NULL: none. */
+bool run_preload_wants_nvtx(void);
+const char *run_preload_other_nvtx(const char *library);
 /* Whether the library loads where the program's loader runs: NULL yes, or one line why not (the
  * caller frees). */
 char *run_preload_verify(const char *library, const struct program *program);

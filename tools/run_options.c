@@ -186,6 +186,12 @@ static void check_deny_list(const char *name, const char *path)
 	}
 }
 
+static bool is_path(const struct setting *setting)
+{
+	return setting->kind == STRING &&
+	       (!strcmp(setting->unit, "file") || !strcmp(setting->unit, "folder"));
+}
+
 static void check_file(const struct setting *setting, const char *name, const char *path)
 {
 	const char *fault;
@@ -244,7 +250,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 	(void)snprintf(name, sizeof(name), "--%s", options[i].name);
 	check(&settings[i], name, value);
 	free(values[i]);
-	values[i] = settings[i].kind == STRING ? absolute(value) : memory_copy(value);
+	values[i] = is_path(&settings[i]) ? absolute(value) : memory_copy(value);
 	return 0;
 }
 
@@ -254,7 +260,9 @@ static const char *placeholder(const struct setting *setting)
 {
 	switch (setting->kind) {
 	case STRING:
-		return strcmp(setting->unit, "folder") ? "FILE" : "DIR";
+		return !is_path(setting)                 ? "NAME"
+		       : strcmp(setting->unit, "folder") ? "FILE"
+							 : "DIR";
 	case UINT:
 		return "N";
 	case NS:

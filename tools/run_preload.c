@@ -14,7 +14,8 @@
 #include "program.h"
 #include "run.h"
 
-#define LISTING_MAX (256 * 1024)
+#define LISTING_MAX    (256 * 1024)
+#define NVTX_INJECTION "NVTX_INJECTION64_PATH"
 
 extern char **environ;
 
@@ -85,12 +86,42 @@ void run_preload_driver(const char *folder)
 	set_variable("LD_LIBRARY_PATH", value);
 }
 
+bool run_preload_wants_nvtx(void)
+{
+	const char *ranges = getenv("SLIPSTREAM_NVTX"), *step = getenv("SLIPSTREAM_STEP");
+
+	return (ranges && *ranges) || (step && !strncmp(step, "nvtx:", 5));
+}
+
+const char *run_preload_other_nvtx(const char *library)
+{
+	const char *other = getenv(NVTX_INJECTION);
+
+	return other && *other && strcmp(other, library) != 0 ? other : NULL;
+}
+
+/* NVTX loads one library, and asks it by name. A tool that the user has put there stays. */
+static void export_nvtx(const char *library)
+{
+	const char *other = run_preload_other_nvtx(library);
+
+	if (!run_preload_wants_nvtx())
+		return;
+	if (other)
+		command_say("note: " NVTX_INJECTION " is set to %s, so NVTX ranges and marks are "
+			    "not seen",
+			    other);
+	else
+		set_variable(NVTX_INJECTION, library);
+}
+
 void run_preload_export(const char *library, const struct program *program)
 {
 	_cleanup_free_ char *value = run_preload_compose(getenv("LD_PRELOAD"), library);
 	const char *asan = getenv("ASAN_OPTIONS");
 
 	set_variable("LD_PRELOAD", value);
+	export_nvtx(library);
 
 	/*
 	 * An ASan program that brings its shared runtime as a library finds ours before it and

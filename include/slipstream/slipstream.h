@@ -5,9 +5,9 @@
  *
  * A region names a stretch of the calling thread's work: waits inside it are reported under that
  * name. An allowed-sync scope says that waits inside it are meant, and why: they are reported
- * apart.
+ * apart. A step is a region of the whole process, named step, that ends where the next one begins.
  *
- * Both nest, belong to the calling thread, and copy their text, so that it need not outlive the
+ * The first two nest, belong to the calling thread, and copy their text, so that it need not outlive the
  * call.
  *
  *	void frame(void)
@@ -25,7 +25,7 @@
  * one load and one branch.
  *
  * How it finds the library: the first call in each translation unit asks dlsym(RTLD_DEFAULT) for
- * four names and keeps the answer. A direct weak reference to those names would be shorter, but
+ * five names and keeps the answer. A direct weak reference to those names would be shorter, but
  * the linker settles an undefined weak name to 0 for good in a non-PIE program, and a preload
  * would then go unseen. dlsym itself is referenced weakly and under another name (a weakref), so
  * that <dlfcn.h> may be included or not, that a static program neither pulls in the dynamic
@@ -61,6 +61,7 @@
 struct slipstream_link {
 	int state; /* 0: not asked yet; else one of the two below */
 	void *function[SLIPSTREAM_LINK_COUNT];
+	void *step; /* NULL: an older library, which has no steps */
 };
 
 #define SLIPSTREAM_ABSENT  1
@@ -102,6 +103,8 @@ static __attribute__((__noinline__, __cold__, __unused__)) int slipstream_connec
 				state = SLIPSTREAM_ABSENT;
 			__atomic_store_n(&link->function[i], function[i], __ATOMIC_RELAXED);
 		}
+		__atomic_store_n(&link->step, slipstream_find_("slipstream_step"),
+				 __ATOMIC_RELAXED);
 	}
 	__atomic_store_n(&link->state, state, __ATOMIC_RELEASE);
 	return state;
@@ -141,6 +144,20 @@ static __inline__ __attribute__((__unused__)) void slipstream_call_(int which)
 	function();
 }
 
+static __inline__ __attribute__((__unused__)) void slipstream_call_step_(void)
+{
+	void (*function)(void);
+	void *address;
+
+	if (!slipstream_present_())
+		return;
+	address = __atomic_load_n(&slipstream_link_.step, __ATOMIC_RELAXED);
+	if (!address)
+		return;
+	__builtin_memcpy(&function, &address, sizeof(function));
+	function();
+}
+
 #define SLIPSTREAM_CALL_TEXT_(which, text) slipstream_call_text_(SLIPSTREAM_LINK_##which, text)
 #define SLIPSTREAM_CALL_(which)            slipstream_call_(SLIPSTREAM_LINK_##which)
 #define SLIPSTREAM_INLINE_                 static __inline__ __attribute__((__unused__))
@@ -156,6 +173,10 @@ SLIPSTREAM_INLINE_ int slipstream_present_(void)
 	return 0;
 }
 
+SLIPSTREAM_INLINE_ void slipstream_call_step_(void)
+{
+}
+
 #endif
 
 /* 1 if slipstream is preloaded into this process. */
@@ -165,7 +186,7 @@ SLIPSTREAM_INLINE_ int slipstream_is_present(void)
 }
 
 /*
- * The four calls. They bear the names of the library's own functions, which they look up; being
+ * The calls. They bear the names of the library's own functions, which they look up; being
  * static, they do not clash.
  */
 SLIPSTREAM_INLINE_ void slipstream_region_begin(const char *name)
@@ -186,6 +207,12 @@ SLIPSTREAM_INLINE_ void slipstream_allow_begin(const char *reason)
 SLIPSTREAM_INLINE_ void slipstream_allow_end(void)
 {
 	SLIPSTREAM_CALL_(ALLOW_END);
+}
+
+/* A new step of the program begins: of all its threads, until the next call by any thread. */
+SLIPSTREAM_INLINE_ void slipstream_step(void)
+{
+	slipstream_call_step_();
 }
 
 #define SLIPSTREAM_JOIN_(a, b) a##b

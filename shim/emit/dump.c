@@ -247,7 +247,13 @@ static void send_note(const struct record *record, size_t size)
 static void send_region(const struct record *record, size_t size)
 {
 	const struct record_region *region = (const void *)record;
-	struct trace_def_region event = {.id = region->id, .name = region->name};
+	struct trace_def_region event = {.id = region->id,
+					 .name = region->name,
+					 .parent = region->parent,
+#define FIGURE(field) .field = LIVE(region->field),
+					 RECORD_REGION_FIGURES(FIGURE)
+#undef FIGURE
+	};
 
 	trace_send(TRACE_DEF_REGION, &event);
 }

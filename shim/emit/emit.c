@@ -30,9 +30,10 @@
 
 enum phase { PHASE_CLOSED, PHASE_OPENING, PHASE_OPEN, PHASE_FAILED };
 
-#define EARLY_NOTES   64
-#define TEXT_LENGTH   4096
-#define OPEN_PATIENCE 200 /* times 100 us that a second thread waits for the opener */
+#define EARLY_NOTES          64
+#define TEXT_LENGTH          4096
+#define REGIONS_WITHOUT_WAIT 1024
+#define OPEN_PATIENCE        200 /* times 100 us that a second thread waits for the opener */
 
 __thread uint32_t lock_held __attribute__((tls_model("initial-exec")));
 
@@ -141,14 +142,45 @@ static uint32_t text_id(const char *text)
 	return text ? intern_string(text, strlen(text)) : 0;
 }
 
-uint32_t emit_region(const char *name)
+struct record_region *emit_region(uint32_t parent, const char *name, uint32_t *ret_id)
 {
-	uint32_t id;
+	uint32_t text;
 
 	if (!emit_is_open() || !name)
-		return 0;
-	id = emit_string(name, strnlen(name, TEXT_LENGTH));
-	return id ? intern_region(id) : 0;
+		return NULL;
+	text = emit_string(name, strnlen(name, TEXT_LENGTH));
+	return text ? intern_region(parent, text, ret_id) : NULL;
+}
+
+bool emit_region_has_room(void)
+{
+	return emit_is_open() && intern_regions() < REGIONS_WITHOUT_WAIT;
+}
+
+/* Under emit's lock: the figure and its entry belong together. */
+static void raise_pair(uint64_t *figure, uint64_t *entry, uint64_t value, uint64_t number)
+{
+	if (value <= __atomic_load_n(figure, __ATOMIC_RELAXED))
+		return;
+	__atomic_store_n(figure, value, __ATOMIC_RELAXED);
+	__atomic_store_n(entry, number, __ATOMIC_RELAXED);
+}
+
+void emit_region_raise(struct record_region *record, uint64_t number,
+		       const struct emit_spent *spent)
+{
+	if (spent->implicit <= __atomic_load_n(&record->implicit, __ATOMIC_RELAXED) &&
+	    spent->explicit <= __atomic_load_n(&record->explicit, __ATOMIC_RELAXED) &&
+	    spent->blocked_ns <= __atomic_load_n(&record->blocked_ns, __ATOMIC_RELAXED))
+		return;
+	if (!emit_lock()) {
+		emit_count_dropped();
+		return;
+	}
+	raise_pair(&record->implicit, &record->implicit_entry, spent->implicit, number);
+	raise_pair(&record->explicit, &record->explicit_entry, spent->explicit, number);
+	raise_pair(&record->blocked_ns, &record->blocked_entry, spent->blocked_ns, number);
+	emit_unlock();
 }
 
 static void note_early(enum note_code code, const char *text)
@@ -306,6 +338,20 @@ void emit_remark(const struct emit_remark *remark)
 	add_to(&record->count, 1);
 	add_to(&record->bytes, remark->bytes);
 	raise_to(&record->last_ns, remark->ns);
+}
+
+struct record_remark *emit_remark_open(const struct emit_remark *remark)
+{
+	struct record_remark *record = emit_is_open() ? intern_remark(remark) : NULL;
+
+	if (record)
+		raise_to(&record->last_ns, remark->ns);
+	return record;
+}
+
+void emit_remark_count(struct record_remark *record, int64_t calls)
+{
+	add_to(&record->count, (uint64_t)calls);
 }
 
 bool emit_records(enum trace_event event)

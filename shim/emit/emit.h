@@ -57,8 +57,21 @@ void emit_publish(void *record, enum record_type type);
 uint32_t emit_string(const char *bytes, size_t length); /* interned; 0 on loss */
 /* The bytes of an interned string and their number, with no end mark; NULL: no such id. Slow. */
 const char *emit_string_bytes(uint32_t id, size_t *ret_length);
-uint32_t emit_region(const char *name);                /* interned; 0 on loss */
 void emit_note(enum note_code code, const char *text); /* interned by code and text; counts up */
+
+/* What one entry of a region spent so far. */
+struct emit_spent {
+	uint64_t implicit, explicit; /* waits */
+	uint64_t blocked_ns;
+};
+/* The region of this name inside `parent` (id, 0 none), interned, with its id. NULL on loss, or while nothing is open. */
+struct record_region *emit_region(uint32_t parent, const char *name, uint32_t *ret_id);
+/* Are there so few regions that one without a wait may have a record, too? A program may make up names without end. */
+bool emit_region_has_room(void);
+/* The entry's `number` of a region has spent so much: a new maximum of any figure is kept, with the number. */
+void emit_region_raise(struct record_region *record, uint64_t number,
+		       const struct emit_spent *spent);
+
 /* By enum function_number; before emit_open() too, which writes down what came earlier. */
 void emit_function_handed_out(uint32_t function);
 void emit_function_in_driver(uint32_t function);
@@ -93,6 +106,9 @@ struct emit_remark {
 };
 /* Adds it to the record of its sites and rule. */
 void emit_remark(const struct emit_remark *remark);
+/* Its record with no call added, NULL on loss; calls are added to it, or taken back, by the second. Neither the trace nor a probe is told. */
+struct record_remark *emit_remark_open(const struct emit_remark *remark);
+void emit_remark_count(struct record_remark *record, int64_t calls);
 
 /*
  * Contexts and streams, made known by their record: `record` is what an earlier call for the same

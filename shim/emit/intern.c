@@ -36,7 +36,7 @@ struct intern_key {
 };
 
 static struct table tables[INTERN_COUNT] = {
-	[INTERN_STRING] = {.bound = 1 << 18},     [INTERN_REGION] = {.bound = 1 << 12},
+	[INTERN_STRING] = {.bound = 1 << 18},     [INTERN_REGION] = {.bound = 1 << 14},
 	[INTERN_CANDIDATE] = {.bound = 1 << 15},  [INTERN_WAIT] = {.bound = 1 << 16},
 	[INTERN_WAITED_FOR] = {.bound = 1 << 17}, [INTERN_NOTE] = {.bound = 1 << 12},
 	[INTERN_REMARK] = {.bound = 1 << 12},
@@ -64,9 +64,11 @@ static void fill_string(void *record, uint32_t id, const void *from)
 static void fill_region(void *record, uint32_t id, const void *from)
 {
 	struct record_region *region = record;
+	const uint64_t *word = from;
 
 	region->id = id;
-	region->name = *(const uint32_t *)from;
+	region->parent = (uint32_t)word[0];
+	region->name = (uint32_t)word[1];
 }
 
 static void fill_candidate(void *record, uint32_t id, const void *from)
@@ -281,13 +283,21 @@ const char *intern_string_bytes(uint32_t id, size_t *ret_length)
 	return NULL;
 }
 
-uint32_t intern_region(uint32_t name)
+struct record_region *intern_region(uint32_t parent, uint32_t name, uint32_t *ret_id)
 {
-	uint64_t word[KEY_WORDS] = {name};
+	uint64_t word[KEY_WORDS] = {parent, name};
 	const struct intern_key *key;
 
-	key = intern(INTERN_REGION, hash_words(word), word, NULL, &name);
-	return key ? key->id : 0;
+	key = intern(INTERN_REGION, hash_words(word), word, NULL, word);
+	if (!key)
+		return NULL;
+	*ret_id = key->id;
+	return key->record;
+}
+
+uint32_t intern_regions(void)
+{
+	return __atomic_load_n(&next_id[INTERN_REGION], __ATOMIC_RELAXED);
 }
 
 uint32_t intern_candidate(const struct emit_candidate *candidate)

@@ -16,11 +16,13 @@
 uint32_t intern_string(const char *bytes, size_t length);
 /* As emit_string_bytes(). */
 const char *intern_string_bytes(uint32_t id, size_t *ret_length);
-uint32_t intern_region(uint32_t name);
+struct record_region *intern_region(uint32_t parent, uint32_t name, uint32_t *ret_id);
+uint32_t intern_regions(void); /* how many there are */
 uint32_t intern_candidate(const struct emit_candidate *candidate);
 /* The record itself, whose live fields the caller adds to, atomically; NULL: dropped. */
 struct record_wait *intern_wait(const struct emit_finding *finding, uint32_t *ret_id);
 struct record_waited_for *intern_waited_for(uint32_t wait, uint32_t candidate);
+struct record_remark *intern_remark(const struct emit_remark *remark);
 struct record_note *intern_note(enum note_code code, uint32_t text);
 struct record_remark *intern_remark(const struct emit_remark *remark);
 

@@ -336,11 +336,36 @@ struct record_note {
 	uint32_t padding;
 };
 
+/*
+ * A region by its name and what is around it: the same name in two regions is two regions. Its figures are those of single entries, from begin
+ * to end: the most that any one had, regions inside it included, and the number of that entry, from 1. What lint holds against budgets:
+ * allowed-sync scopes and what rests on a time alone are left out, a call's own work is time and no wait.
+ */
 struct record_region {
 	struct record head;
 	uint32_t id;
 	uint32_t name; /* string id */
+	/* Early writers end here: look at head.size. */
+	uint32_t parent; /* id of the region around it, 0 none */
+	uint32_t padding;
+	/* All live. */
+	uint64_t entries; /* begun; of a region that is seen late (many names) those that waited */
+	uint64_t waiting; /* of these, entries with a wait */
+	uint64_t implicit, implicit_entry;
+	uint64_t explicit, explicit_entry;
+	uint64_t blocked_ns, blocked_entry; /* of both, and of calls' own work */
 };
+
+/* All figures of it, in this order: FIGURE(name). */
+#define RECORD_REGION_FIGURES(FIGURE)                                                              \
+	FIGURE(entries)                                                                            \
+	FIGURE(waiting)                                                                            \
+	FIGURE(implicit)                                                                           \
+	FIGURE(implicit_entry)                                                                     \
+	FIGURE(explicit)                                                                           \
+	FIGURE(explicit_entry)                                                                     \
+	FIGURE(blocked_ns)                                                                         \
+	FIGURE(blocked_entry)
 
 struct record_context {
 	struct record head;

@@ -1,47 +1,174 @@
 // SPDX-License-Identifier: MIT
 /*
- * Region: the calling thread's stack of region names, in thread-local memory of its own, and how
- * deep it is in allowed-sync scopes. Called by the program through the public header, and by
- * sync.c.
+ * Region: the calling thread's stack of regions, in thread-local memory of its own, and how deep it is in allowed-sync scopes (region.h). Called
+ * by the program through the public header, by nvtx.c, and by sync.c.
  *
- * A name is copied at begin and interned at the first finding inside it: a program may have regions
- * around code that never waits, and may enter them before there is a record file.
+ * A name is copied at begin. It is interned there if a record file is open and the program has few regions; else at the first finding inside it,
+ * since a program may have regions around code that never waits, make up names, and enter them before there is a file.
  */
 #include "sync/region.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "emit/emit.h"
+#include "state/launch.h"
 
-#define DEPTH_MAX   16
-#define NAME_LENGTH 64 /* with the NUL; longer ones are cut */
+#define DEPTH_MAX 128 /* regions of a thread that are open at once, those without a name too */
+#define NAMED_MAX 32
+#define NO_ENTRY  UINT8_MAX
 
 #define REGION_EXPORT __attribute__((visibility("default")))
 
+struct entry {
+	char name[REGION_NAME_LENGTH];
+	uint32_t generation; /* of the record file that all below belongs to; 0: of none yet */
+	uint32_t id, parent;
+	struct record_region *record;
+	uint64_t number; /* of this entry, among those of the region, from 1 */
+	struct emit_spent spent;
+};
+
 /*
- * Written and read by its own thread. `depth` counts on beyond DEPTH_MAX, so that ends fit begins.
+ * Written and read by its own thread. `beyond` counts what came on top of a full stack, so that ends fit begins; which source those were of is
+ * not known any more.
  */
 static __thread struct {
-	uint32_t depth;
+	uint32_t depth, named, beyond;
 	uint32_t allowed;
-	char name[DEPTH_MAX][NAME_LENGTH];
+	struct {
+		uint16_t source;
+		uint8_t entry; /* in entries[], NO_ENTRY: none */
+	} open[DEPTH_MAX];
+	struct entry entries[NAMED_MAX];
 } stack __attribute__((tls_model("initial-exec")));
+
+/* Only the kernel knows, by the page that it wipes. */
+bool region_is_own_process(void)
+{
+	return __atomic_load_n(&launch_stamps.stamp[LAUNCH_ALWAYS], __ATOMIC_RELAXED) != 0;
+}
+
+/* The entry has its record in the open file. Inside `parent` if it gets it now. */
+static bool know(struct entry *entry, uint32_t parent)
+{
+	uint32_t generation = emit_generation();
+
+	if (generation && entry->generation == generation)
+		return true;
+	entry->record = generation ? emit_region(parent, entry->name, &entry->id) : NULL;
+	if (!entry->record)
+		return false;
+	entry->parent = parent;
+	entry->number = __atomic_add_fetch(&entry->record->entries, 1, __ATOMIC_RELAXED);
+	entry->spent = (struct emit_spent){0};
+	entry->generation = generation;
+	return true;
+}
+
+/* Id of the innermost of the first `count` named ones. */
+static uint32_t innermost(uint32_t count)
+{
+	uint32_t outer = step_region(), i, id;
+
+	for (i = 0; i < count; i++) {
+		struct entry *entry = &stack.entries[i];
+
+		if (!know(entry, outer))
+			continue;
+		if (entry->parent == outer)
+			outer = entry->id;
+		else if (emit_region(outer, entry->name, &id)) /* it began outside of the steps */
+			outer = id;
+	}
+	return outer;
+}
+
+static uint8_t add_entry(const char *name)
+{
+	uint32_t place = stack.named;
+	struct entry *entry = &stack.entries[place];
+
+	if (place == NAMED_MAX) {
+		emit_note(NOTE_LOST, "regions nested more than 32 deep");
+		return NO_ENTRY;
+	}
+	strncpy(entry->name, name, REGION_NAME_LENGTH - 1);
+	entry->generation = 0;
+	if (region_is_own_process() && emit_region_has_room())
+		(void)know(entry, innermost(place));
+	stack.named++;
+	return (uint8_t)place;
+}
+
+static void remove_entry(uint8_t place)
+{
+	uint32_t i;
+
+	stack.named--;
+	if (place == stack.named)
+		return;
+	memmove(&stack.entries[place], &stack.entries[place + 1],
+		(stack.named - place) * sizeof(stack.entries[0]));
+	for (i = 0; i < stack.depth; i++)
+		if (stack.open[i].entry != NO_ENTRY && stack.open[i].entry > place)
+			stack.open[i].entry--;
+}
+
+static int open_of(uint16_t source)
+{
+	int count = 0;
+	uint32_t i;
+
+	for (i = 0; i < stack.depth; i++)
+		count += stack.open[i].source == source;
+	return count;
+}
+
+int region_begin(uint16_t source, const char *name)
+{
+	int before = open_of(source), saved_errno = errno;
+
+	if (stack.depth == DEPTH_MAX) {
+		stack.beyond++;
+		emit_note(NOTE_LOST, "regions nested more than 128 deep");
+	} else {
+		stack.open[stack.depth].source = source;
+		stack.open[stack.depth].entry = name ? add_entry(name) : NO_ENTRY;
+		stack.depth++;
+	}
+	errno = saved_errno;
+	return before;
+}
+
+int region_end(uint16_t source)
+{
+	uint32_t place = stack.depth;
+
+	if (stack.beyond) {
+		stack.beyond--;
+		return open_of(source);
+	}
+	while (place && stack.open[place - 1].source != source)
+		place--;
+	if (!place)
+		return -1;
+	if (stack.open[place - 1].entry != NO_ENTRY)
+		remove_entry(stack.open[place - 1].entry);
+	memmove(&stack.open[place - 1], &stack.open[place],
+		(stack.depth - place) * sizeof(stack.open[0]));
+	stack.depth--;
+	return open_of(source);
+}
 
 REGION_EXPORT void slipstream_region_begin(const char *name)
 {
-	uint32_t depth = stack.depth++;
-
-	if (depth >= DEPTH_MAX) {
-		emit_note(NOTE_LOST, "regions nested more than 16 deep");
-		return;
-	}
-	strncpy(stack.name[depth], name ? name : "", NAME_LENGTH - 1);
+	(void)region_begin(REGION_OF_HEADER, name ? name : "");
 }
 
 REGION_EXPORT void slipstream_region_end(void)
 {
-	if (stack.depth)
-		stack.depth--;
+	(void)region_end(REGION_OF_HEADER);
 }
 
 REGION_EXPORT void slipstream_allow_begin(const char *reason)
@@ -57,12 +184,37 @@ REGION_EXPORT void slipstream_allow_end(void)
 
 uint32_t region_current(void)
 {
-	uint32_t depth = stack.depth < DEPTH_MAX ? stack.depth : DEPTH_MAX;
-
-	return depth ? emit_region(stack.name[depth - 1]) : 0;
+	return innermost(stack.named);
 }
 
 bool region_allows(void)
 {
 	return stack.allowed != 0;
+}
+
+static void add_to_entry(struct entry *entry, const struct emit_spent *spent)
+{
+	if (!entry->spent.implicit && !entry->spent.explicit &&
+	    (spent->implicit || spent->explicit))
+		__atomic_fetch_add(&entry->record->waiting, 1, __ATOMIC_RELAXED);
+	entry->spent.implicit += spent->implicit;
+	entry->spent.explicit += spent->explicit;
+	entry->spent.blocked_ns += spent->blocked_ns;
+	emit_region_raise(entry->record, entry->number, &entry->spent);
+}
+
+/* The figures of the records are raised with each finding, so that a killed process has left them, too. */
+void region_count(const struct emit_spent *spent)
+{
+	uint32_t outer = step_region(), i;
+
+	for (i = 0; i < stack.named; i++) {
+		struct entry *entry = &stack.entries[i];
+
+		if (!know(entry, outer))
+			continue;
+		outer = entry->id;
+		add_to_entry(entry, spent);
+	}
+	step_count(spent);
 }

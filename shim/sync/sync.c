@@ -110,6 +110,29 @@ static void add_candidates(const struct call *call, const struct verdict *verdic
 	}
 }
 
+/*
+ * What budgets of single entries of a region are held against; tools/lint/budget.c does the same for a whole run. A rule that goes by a time
+ * alone is left out, and a drain without known work is one.
+ */
+static void count_in_regions(const struct emit_finding *finding)
+{
+	const struct catalogue_rule *rule = &catalogue_rules[finding->rule];
+	bool own_cost = rule->flags & RECORD_RULE_OWN_COST;
+	bool firm = rule->measured && !rule->minimum_ns && !own_cost &&
+		    (rule->scope != CATALOGUE_SCOPE_DEVICE || finding->candidate_count);
+	struct emit_spent spent = {.blocked_ns = finding->blocked_ns};
+
+	if (finding->allowed || rule->wait_class == WAIT_DEVICE)
+		return;
+	if (rule->wait_class == WAIT_EXPLICIT)
+		spent.explicit = 1;
+	else if (firm)
+		spent.implicit = 1;
+	else if (!own_cost)
+		return;
+	region_count(&spent);
+}
+
 /* By itself, so that a call of which nothing is told does not reach over its candidates on the stack. */
 static __attribute__((noinline)) void report(const struct call *call, const struct verdict *verdict)
 {
@@ -140,6 +163,7 @@ static __attribute__((noinline)) void report(const struct call *call, const stru
 	add_candidates(call, verdict, &finding, candidates);
 	finding.site = site_take(call->return_address, call->frame);
 	emit_wait(&finding);
+	count_in_regions(&finding);
 }
 
 static uint64_t threshold(const struct catalogue_rule *rule)
@@ -377,6 +401,8 @@ void sync_after(struct call *call, CUresult result)
 	int saved_errno;
 	uint32_t held, key;
 
+	if (__builtin_expect(step_functions_any, 0) && step_is_function(call->function))
+		region_step();
 	/* What a rewrite did in the driver's place says nothing of the driver's cost. */
 	if (call->flags & (CALL_CAPTURED | CALL_REWRITTEN))
 		return;
@@ -430,4 +456,5 @@ void sync_prepare(void)
 
 	if (!__atomic_exchange_n(&prepared, true, __ATOMIC_RELAXED) && config.calibration)
 		calibration_load(config.calibration);
+	step_prepare();
 }

@@ -94,6 +94,13 @@ class Records:
         self.record(REGION, struct.pack("<II", number, self.string(name)))
         return number
 
+    def region_with(self, name, parent=0, **figures):
+        """A region as newer libraries write it, with the figures of its entries."""
+        number = self.new_id(REGION)
+        names = ("entries", "waiting", "implicit", "implicit_entry", "explicit", "explicit_entry", "blocked_ns", "blocked_entry")
+        self.record(REGION, struct.pack("<IIII8Q", number, self.string(name), parent, 0, *(figures.get(key, 0) for key in names)))
+        return number
+
     def wait(self, function, rule, site=0, source=0, destination=0, basis=1, allowed=0, region=0, count=1, blocked=0,
              longest=None, call=None, amount=0, first=1000000000, last=1050000000):
         number = self.new_id(WAIT)

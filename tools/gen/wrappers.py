@@ -33,9 +33,9 @@ HARMLESS_REWRITES = ("device_alloc", "memory_info", "array_create", "array_creat
 NOTHING_WITHOUT = ("fn", "callback", "hGraphExec", "hGraph", "hEvent", "dptr")
 
 NAME_SLOTS = 2048
-# What else the library exports: the hooks, and what the public header asks for.
-OWN_EXPORTS = ("dlmopen", "dlopen", "dlsym", "slipstream_allow_begin", "slipstream_allow_end", "slipstream_region_begin",
-               "slipstream_region_end")
+# What else the library exports: the hooks, what the public header asks for, and NVTX.
+OWN_EXPORTS = ("InitializeInjectionNvtx2", "dlmopen", "dlopen", "dlsym", "slipstream_allow_begin", "slipstream_allow_end",
+               "slipstream_region_begin", "slipstream_region_end", "slipstream_step")
 # Types that cuda.h declares only under __CUDA_API_VERSION_INTERNAL.
 INTERNAL_TYPE = re.compile(r"\b\w+_v1\b")
 

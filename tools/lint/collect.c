@@ -114,11 +114,8 @@ static void add_wait(struct lint *lint, const struct report_process *process,
 		     const struct record_wait *wait)
 {
 	const struct record_file *file = process->file;
-	const struct record_region *region =
-		(const void *)record_find(&file->regions, wait->region);
-	const char *name = region ? record_string_text(file, region->name) : NULL;
 	struct lint_use *use = find_or_add(lint, file, wait);
-	struct lint_part *part = lint_use_part(use, name ? name : "");
+	struct lint_part *part = lint_use_part(use, lint_region_path(lint, file, wait->region));
 
 	use->own_cost |= is_own_cost(file, wait);
 	use->is_spread |= is_spread(process, wait);

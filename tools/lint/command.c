@@ -76,6 +76,14 @@ static int lint_records(struct lint_options *options)
 
 /* ---- a program ---- */
 
+/* An option or variable of the user's wins over the configuration. */
+static void export_regions(const struct lint_config *config)
+{
+	if ((config->nvtx && setenv("SLIPSTREAM_NVTX", config->nvtx, 0) < 0) ||
+	    (config->step && setenv("SLIPSTREAM_STEP", config->step, 0) < 0))
+		command_fail(LINT_USAGE, "cannot set SLIPSTREAM_NVTX: %s", strerror(errno));
+}
+
 /* Everything that cannot be done before it starts is a fault of the command line or of this installation. */
 static void prepare_program(const struct lint_options *options, struct program *ret_program)
 {
@@ -86,6 +94,7 @@ static void prepare_program(const struct lint_options *options, struct program *
 	/* What the user has said himself stays. */
 	if (!options->no_order && setenv("SLIPSTREAM_CHECK", "order", 0) < 0)
 		command_fail(LINT_USAGE, "cannot set SLIPSTREAM_CHECK: %s", strerror(errno));
+	export_regions(options->config);
 	if (options->driver)
 		run_preload_driver(options->driver);
 	error = program_inspect(options->program[0], ret_program);
@@ -101,6 +110,11 @@ static void prepare_program(const struct lint_options *options, struct program *
 	if (why || strpbrk(library, ": \t\n"))
 		command_fail(LINT_USAGE, "%s cannot be loaded into %s: %s", library,
 			     ret_program->image, why ? why : "its path has colons or blanks");
+	if (run_preload_wants_nvtx() && run_preload_other_nvtx(library))
+		command_fail(LINT_USAGE,
+			     "regions of NVTX are asked for, but NVTX_INJECTION64_PATH has another "
+			     "tool: %s",
+			     run_preload_other_nvtx(library));
 	run_preload_export(library, ret_program);
 }
 

@@ -7,123 +7,24 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <yaml.h>
 
+#include "lint/config_nodes.h"
 #include "memory.h"
 
 #define LARGEST (1 << 20) /* bytes of a configuration */
 
-struct reader {
-	const char *path;
-	yaml_document_t document;
-	int64_t today;
-	struct lint_config *config;
-	char *error_text; /* of the first fault */
-};
-
-typedef bool read_key(struct reader *reader, void *target, const char *key,
-		      const yaml_node_t *key_node, const yaml_node_t *value);
-
-/* Always false, for the caller to return. */
-static bool fail(struct reader *reader, const yaml_node_t *node, const char *format, ...)
-	__attribute__((format(printf, 3, 4)));
-
-static bool fail(struct reader *reader, const yaml_node_t *node, const char *format, ...)
+static bool read_per(struct reader *reader, const yaml_node_t *value, enum lint_per *ret_per)
 {
-	_cleanup_free_ char *text = NULL;
-	va_list arguments;
+	static const char *const words[] = {
+		[LINT_PER_RUN] = "run", [LINT_PER_ENTRY] = "entry", [LINT_PER_STEP] = "step"};
+	const char *text = config_word(reader, "per", value);
 
-	if (reader->error_text)
-		return false;
-	va_start(arguments, format);
-	text = memory_vformat(format, arguments);
-	va_end(arguments);
-	reader->error_text =
-		memory_format("%s:%zu:%zu: %s", reader->path, node->start_mark.line + 1,
-			      node->start_mark.column + 1, text);
-	return false;
-}
-
-/* NULL: it is no scalar, which is told, or holds a NUL. */
-static const char *word(struct reader *reader, const char *key, const yaml_node_t *node)
-{
-	const char *text = (const char *)node->data.scalar.value;
-
-	if (node->type != YAML_SCALAR_NODE || strlen(text) != node->data.scalar.length) {
-		(void)fail(reader, node, "%s needs one word or text", key);
-		return NULL;
-	}
-	return text;
-}
-
-static bool read_mapping(struct reader *reader, const char *what, const yaml_node_t *node,
-			 read_key *read, void *target)
-{
-	if (node->type != YAML_MAPPING_NODE)
-		return fail(reader, node, "%s needs keys and values", what);
-	for (yaml_node_pair_t *pair = node->data.mapping.pairs.start;
-	     pair < node->data.mapping.pairs.top; pair++) {
-		const yaml_node_t *key_node = yaml_document_get_node(&reader->document, pair->key);
-		const yaml_node_t *value = yaml_document_get_node(&reader->document, pair->value);
-		const char *key = word(reader, "a key", key_node);
-
-		if (!key)
-			return false;
-		for (yaml_node_pair_t *other = node->data.mapping.pairs.start; other < pair;
-		     other++) {
-			const yaml_node_t *before =
-				yaml_document_get_node(&reader->document, other->key);
-
-			if (!strcmp((const char *)before->data.scalar.value, key))
-				return fail(reader, key_node, "%s is given twice", key);
+	for (size_t i = 0; text && i < ARRAY_SIZE(words); i++)
+		if (!strcmp(words[i], text)) {
+			*ret_per = (enum lint_per)i;
+			return true;
 		}
-		if (!read(reader, target, key, key_node, value))
-			return false;
-	}
-	return true;
-}
-
-static bool unknown_key(struct reader *reader, const yaml_node_t *node, const char *key,
-			const char *known)
-{
-	return fail(reader, node, "unknown key %s (known: %s)", key, known);
-}
-
-static bool read_count(struct reader *reader, const char *key, const yaml_node_t *value,
-		       uint64_t *ret_count)
-{
-	const char *text = word(reader, key, value);
-
-	if (!text)
-		return false;
-	return lint_parse_count(text, ret_count) ||
-	       fail(reader, value, "%s needs a number from 0 to 4294967295, not '%s'", key, text);
-}
-
-static bool read_time(struct reader *reader, const char *key, const yaml_node_t *value,
-		      uint64_t *ret_ns)
-{
-	const char *text = word(reader, key, value);
-
-	if (!text)
-		return false;
-	return lint_parse_time(text, ret_ns) ||
-	       fail(reader, value,
-		    "%s needs a time with ns, us, ms or s, up to an hour, as 1.5ms, not '%s'", key,
-		    text);
-}
-
-static bool read_text(struct reader *reader, const char *key, const yaml_node_t *value,
-		      char **ret_text)
-{
-	const char *text = word(reader, key, value);
-
-	if (!text)
-		return false;
-	if (!*text)
-		return fail(reader, value, "%s is empty", key);
-	*ret_text = memory_copy(text);
-	return true;
+	return text && config_fail(reader, value, "per needs run, entry or step, not '%s'", text);
 }
 
 /* ---- thresholds ---- */
@@ -135,13 +36,17 @@ static bool read_threshold_key(struct reader *reader, void *target, const char *
 
 	if (!strcmp(key, "blocked")) {
 		threshold->has_blocked = true;
-		return read_time(reader, key, value, &threshold->blocked_ns);
+		return config_time(reader, key, value, &threshold->blocked_ns);
 	}
 	if (!strcmp(key, "count")) {
 		threshold->has_count = true;
-		return read_count(reader, key, value, &threshold->count);
+		return config_count(reader, key, value, &threshold->count);
 	}
-	return unknown_key(reader, key_node, key, "blocked, count");
+	if (!strcmp(key, "per")) {
+		threshold->has_per = true;
+		return read_per(reader, value, &threshold->per);
+	}
+	return config_unknown_key(reader, key_node, key, "blocked, count, per");
 }
 
 /* ---- rules ---- */
@@ -149,13 +54,14 @@ static bool read_threshold_key(struct reader *reader, void *target, const char *
 static bool read_level(struct reader *reader, const yaml_node_t *value,
 		       struct lint_setting *setting)
 {
-	const char *text = word(reader, "level", value);
+	const char *text = config_word(reader, "level", value);
 
 	if (!text)
 		return false;
 	setting->has_level = true;
 	return lint_level_parse(text, &setting->level) ||
-	       fail(reader, value, "unknown level '%s' (known: error, warning, note, off)", text);
+	       config_fail(reader, value, "unknown level '%s' (known: error, warning, note, off)",
+			   text);
 }
 
 static bool read_setting_key(struct reader *reader, void *target, const char *key,
@@ -165,9 +71,9 @@ static bool read_setting_key(struct reader *reader, void *target, const char *ke
 
 	if (!strcmp(key, "level"))
 		return read_level(reader, value, setting);
-	if (!strcmp(key, "blocked") || !strcmp(key, "count"))
+	if (!strcmp(key, "blocked") || !strcmp(key, "count") || !strcmp(key, "per"))
 		return read_threshold_key(reader, &setting->threshold, key, key_node, value);
-	return unknown_key(reader, key_node, key, "level, blocked, count");
+	return config_unknown_key(reader, key_node, key, "level, blocked, count, per");
 }
 
 static bool check_rule(struct reader *reader, const yaml_node_t *node, const char *name)
@@ -179,11 +85,12 @@ static bool check_rule(struct reader *reader, const yaml_node_t *node, const cha
 			continue;
 		found = true;
 		if (lint_rules[i].needs)
-			return fail(reader, node, "rule %s is not checked in this version: it %s",
-				    name, lint_rules[i].needs);
+			return config_fail(reader, node,
+					   "rule %s is not checked in this version: it %s", name,
+					   lint_rules[i].needs);
 	}
-	return found ||
-	       fail(reader, node, "unknown rule %s (slipstream lint --rules lists them)", name);
+	return found || config_fail(reader, node,
+				    "unknown rule %s (slipstream lint --rules lists them)", name);
 }
 
 /* A name of several rules sets those that are not set by their own. */
@@ -207,6 +114,10 @@ static void apply(struct lint_config *config, const char *name, const struct lin
 			mine->threshold.has_count = true;
 			mine->threshold.count = setting->threshold.count;
 		}
+		if (setting->threshold.has_per && (is_own || !mine->threshold.has_per)) {
+			mine->threshold.has_per = true;
+			mine->threshold.per = setting->threshold.per;
+		}
 	}
 }
 
@@ -221,7 +132,7 @@ static bool read_rule(struct reader *reader, void *target, const char *key,
 		return false;
 	good = value->type == YAML_SCALAR_NODE
 		       ? read_level(reader, value, &setting)
-		       : read_mapping(reader, key, value, read_setting_key, &setting);
+		       : config_mapping(reader, key, value, read_setting_key, &setting);
 	if (good)
 		apply(reader->config, key, &setting);
 	return good;
@@ -231,17 +142,18 @@ static bool read_rule(struct reader *reader, void *target, const char *key,
 
 static bool read_until(struct reader *reader, const yaml_node_t *value)
 {
-	const char *text = word(reader, "until", value);
+	const char *text = config_word(reader, "until", value);
 	int64_t day;
 
 	if (!text)
 		return false;
 	if (!lint_parse_date(text, &day))
-		return fail(reader, value, "until needs a day as 2026-12-31, not '%s'", text);
-	return day >= reader->today ||
-	       fail(reader, value,
-		    "this allowance expired on %s: remove the wait, or say why it may stay longer",
-		    text);
+		return config_fail(reader, value, "until needs a day as 2026-12-31, not '%s'",
+				   text);
+	return day >= reader->today || config_fail(reader, value,
+						   "this allowance expired on %s: remove the wait, "
+						   "or say why it may stay longer",
+						   text);
 }
 
 static bool read_allow_key(struct reader *reader, void *target, const char *key,
@@ -250,19 +162,20 @@ static bool read_allow_key(struct reader *reader, void *target, const char *key,
 	struct lint_allow *allow = target;
 
 	if (!strcmp(key, "rule"))
-		return read_text(reader, key, value, &allow->rule) &&
+		return config_text(reader, key, value, &allow->rule) &&
 		       check_rule(reader, value, allow->rule);
 	if (!strcmp(key, "function"))
-		return read_text(reader, key, value, &allow->function);
+		return config_text(reader, key, value, &allow->function);
 	if (!strcmp(key, "file"))
-		return read_text(reader, key, value, &allow->file);
+		return config_text(reader, key, value, &allow->file);
 	if (!strcmp(key, "region"))
-		return read_text(reader, key, value, &allow->region);
+		return config_text(reader, key, value, &allow->region);
 	if (!strcmp(key, "reason"))
-		return read_text(reader, key, value, &allow->reason);
+		return config_text(reader, key, value, &allow->reason);
 	if (!strcmp(key, "until"))
 		return read_until(reader, value);
-	return unknown_key(reader, key_node, key, "rule, function, file, region, reason, until");
+	return config_unknown_key(reader, key_node, key,
+				  "rule, function, file, region, reason, until");
 }
 
 static bool read_allow(struct reader *reader, const yaml_node_t *node)
@@ -274,29 +187,17 @@ static bool read_allow(struct reader *reader, const yaml_node_t *node)
 		reallocarray(config->allow, config->allow_count + 1, sizeof(*config->allow)));
 	allow = &config->allow[config->allow_count++];
 	*allow = (struct lint_allow){.line = (unsigned int)node->start_mark.line + 1};
-	if (!read_mapping(reader, "an allowance", node, read_allow_key, allow))
+	if (!config_mapping(reader, "an allowance", node, read_allow_key, allow))
 		return false;
 	if (!allow->reason)
-		return fail(reader, node, "an allowance needs a reason");
+		return config_fail(reader, node, "an allowance needs a reason");
 	return allow->function || allow->file || allow->region ||
-	       fail(reader, node,
-		    "an allowance needs a function, file or region (a level turns a rule off)");
+	       config_fail(
+		       reader, node,
+		       "an allowance needs a function, file or region (a level turns a rule off)");
 }
 
 /* ---- budgets ---- */
-
-static bool read_per(struct reader *reader, const yaml_node_t *value)
-{
-	const char *text = word(reader, "per", value);
-
-	if (!text)
-		return false;
-	if (!strcmp(text, "entry"))
-		return fail(reader, value,
-			    "per: entry is not checked in this version (nothing counts how often a "
-			    "region is entered); per: run is");
-	return !strcmp(text, "run") || fail(reader, value, "per needs run, not '%s'", text);
-}
 
 static bool read_budget_key(struct reader *reader, void *target, const char *key,
 			    const yaml_node_t *key_node, const yaml_node_t *value)
@@ -304,22 +205,25 @@ static bool read_budget_key(struct reader *reader, void *target, const char *key
 	struct lint_budget *budget = target;
 
 	if (!strcmp(key, "region"))
-		return read_text(reader, key, value, &budget->region);
+		return config_text(reader, key, value, &budget->region);
 	if (!strcmp(key, "implicit")) {
 		budget->has_implicit = true;
-		return read_count(reader, key, value, &budget->implicit);
+		return config_count(reader, key, value, &budget->implicit);
 	}
 	if (!strcmp(key, "explicit")) {
 		budget->has_explicit = true;
-		return read_count(reader, key, value, &budget->explicit);
+		return config_count(reader, key, value, &budget->explicit);
 	}
 	if (!strcmp(key, "blocked")) {
 		budget->has_blocked = true;
-		return read_time(reader, key, value, &budget->blocked_ns);
+		return config_time(reader, key, value, &budget->blocked_ns);
 	}
+	if (!strcmp(key, "required"))
+		return config_flag(reader, key, value, &budget->is_required);
 	if (!strcmp(key, "per"))
-		return read_per(reader, value);
-	return unknown_key(reader, key_node, key, "region, implicit, explicit, blocked, per");
+		return read_per(reader, value, &budget->per);
+	return config_unknown_key(reader, key_node, key,
+				  "region, implicit, explicit, blocked, per, required");
 }
 
 static bool read_budget(struct reader *reader, const yaml_node_t *node)
@@ -331,27 +235,21 @@ static bool read_budget(struct reader *reader, const yaml_node_t *node)
 		reallocarray(config->budgets, config->budget_count + 1, sizeof(*config->budgets)));
 	budget = &config->budgets[config->budget_count++];
 	*budget = (struct lint_budget){.line = (unsigned int)node->start_mark.line + 1};
-	if (!read_mapping(reader, "a budget", node, read_budget_key, budget))
+	if (!config_mapping(reader, "a budget", node, read_budget_key, budget))
 		return false;
+	if (budget->per == LINT_PER_STEP && budget->region)
+		return config_fail(
+			reader, node,
+			"per: step is of the region step: leave region out, or say per: entry");
+	if (budget->per == LINT_PER_STEP)
+		budget->region = memory_copy(LINT_STEP);
 	if (!budget->region)
-		return fail(reader, node, "a budget needs a region");
+		return config_fail(reader, node, "a budget needs a region, or per: step");
 	return budget->has_implicit || budget->has_explicit || budget->has_blocked ||
-	       fail(reader, node, "a budget needs implicit, explicit or blocked");
+	       config_fail(reader, node, "a budget needs implicit, explicit or blocked");
 }
 
 /* ---- the document ---- */
-
-static bool read_list(struct reader *reader, const char *key, const yaml_node_t *node,
-		      bool (*read)(struct reader *reader, const yaml_node_t *node))
-{
-	if (node->type != YAML_SEQUENCE_NODE)
-		return fail(reader, node, "%s needs a list", key);
-	for (yaml_node_item_t *item = node->data.sequence.items.start;
-	     item < node->data.sequence.items.top; item++)
-		if (!read(reader, yaml_document_get_node(&reader->document, *item)))
-			return false;
-	return true;
-}
 
 static bool read_top_key(struct reader *reader, void *target, const char *key,
 			 const yaml_node_t *key_node, const yaml_node_t *value)
@@ -361,20 +259,23 @@ static bool read_top_key(struct reader *reader, void *target, const char *key,
 
 	if (!strcmp(key, "version")) {
 		*has_version = true;
-		text = word(reader, key, value);
+		text = config_word(reader, key, value);
 		return text && (!strcmp(text, "1") ||
-				fail(reader, value, "version needs 1, not '%s'", text));
+				config_fail(reader, value, "version needs 1, not '%s'", text));
 	}
 	if (!strcmp(key, "rules"))
-		return read_mapping(reader, key, value, read_rule, NULL);
+		return config_mapping(reader, key, value, read_rule, NULL);
 	if (!strcmp(key, "thresholds"))
-		return read_mapping(reader, key, value, read_threshold_key,
-				    &reader->config->threshold);
+		return config_mapping(reader, key, value, read_threshold_key,
+				      &reader->config->threshold);
 	if (!strcmp(key, "allow"))
-		return read_list(reader, key, value, read_allow);
+		return config_list(reader, key, value, read_allow);
 	if (!strcmp(key, "budgets"))
-		return read_list(reader, key, value, read_budget);
-	return unknown_key(reader, key_node, key, "version, rules, thresholds, allow, budgets");
+		return config_list(reader, key, value, read_budget);
+	if (!strcmp(key, "regions"))
+		return config_regions(reader, value);
+	return config_unknown_key(reader, key_node, key,
+				  "version, rules, thresholds, allow, budgets, regions");
 }
 
 static bool read_document(struct reader *reader)
@@ -386,8 +287,8 @@ static bool read_document(struct reader *reader)
 		reader->error_text = memory_format("%s:1:1: it is empty", reader->path);
 		return false;
 	}
-	return read_mapping(reader, "a configuration", root, read_top_key, &has_version) &&
-	       (has_version || fail(reader, root, "version: 1 is missing"));
+	return config_mapping(reader, "a configuration", root, read_top_key, &has_version) &&
+	       (has_version || config_fail(reader, root, "version: 1 is missing"));
 }
 
 /* The bytes, with *ret_size; NULL with the error. */
@@ -467,6 +368,8 @@ void lint_config_free(struct lint_config *config)
 	}
 	for (size_t i = 0; i < config->budget_count; i++)
 		free(config->budgets[i].region);
+	free(config->nvtx);
+	free(config->step);
 	free(config->allow);
 	free(config->budgets);
 	free(config->settings);
@@ -490,5 +393,7 @@ struct lint_threshold lint_config_threshold(const struct lint_config *config,
 		threshold.blocked_ns = config->threshold.blocked_ns;
 	if (!threshold.has_count)
 		threshold.count = config->threshold.count;
+	if (!threshold.has_per)
+		threshold.per = config->threshold.per;
 	return threshold;
 }

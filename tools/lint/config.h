@@ -12,10 +12,16 @@
 
 #include "lint/rules.h"
 
-/* At least so much, or it is no finding. */
+/* What a figure is of: the whole run, or one entry of a region, of which the steps of a program are one. */
+enum lint_per { LINT_PER_RUN, LINT_PER_ENTRY, LINT_PER_STEP };
+
+#define LINT_STEP "step" /* the region of steps, as the library names it */
+
+/* At least so much, or it is no finding. Per entry: on average over the entries of the innermost region; of calls outside of all, of the run. */
 struct lint_threshold {
-	bool has_blocked, has_count;
+	bool has_blocked, has_count, has_per;
 	uint64_t blocked_ns, count;
+	enum lint_per per;
 };
 
 struct lint_setting { /* of one rule of the table */
@@ -34,9 +40,13 @@ struct lint_allow {
 	uint64_t calls;    /* counted while results are made */
 };
 
-/* Of one region in one run. */
+/* Of one region in one run, or of any one entry of it. */
 struct lint_budget {
-	char *region; /* pattern */
+	char *region; /* pattern; per step: LINT_STEP */
+	enum lint_per per;
+	bool is_required; /* no verdict where the region was not entered */
+	bool is_entered;  /* set while budgets are checked, as is the next */
+	uint64_t entries; /* counted ones */
 	bool has_implicit, has_explicit, has_blocked;
 	uint64_t implicit, explicit; /* waits */
 	uint64_t blocked_ns;         /* of both */
@@ -50,6 +60,8 @@ struct lint_config {
 	size_t allow_count;
 	struct lint_budget *budgets;
 	size_t budget_count;
+	char *nvtx,
+		*step; /* settings of the library for a program (SLIPSTREAM_NVTX, _STEP); NULL: not said */
 };
 
 /*

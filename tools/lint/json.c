@@ -50,12 +50,14 @@ static json_t *regions_json(const struct lint_result *result)
 
 	for (size_t i = 0; i < result->parts.count; i++) {
 		const struct lint_part *part = result->parts.items[i];
+		_cleanup_free_ char *words = NULL;
 		json_t *object;
 
 		if (!*part->region)
 			continue;
+		words = lint_region_words(part->region);
 		object = new_object();
-		lint_json_set(object, "name", lint_json_text(part->region));
+		lint_json_set(object, "name", lint_json_text(words));
 		lint_json_set(object, "count", lint_json_number(part->count));
 		lint_json_set(object, "blocked_ns", lint_json_number(part->blocked_ns));
 		lint_json_append(array, object);
@@ -107,6 +109,8 @@ static json_t *result_json(const struct lint_result *result)
 	lint_json_set(object, "function", lint_json_text(result->function));
 	lint_json_set(object, "budget",
 		      lint_json_text(result->budget ? result->budget->region : NULL));
+	lint_json_set(object, "entry",
+		      result->entry ? lint_json_number(result->entry) : json_null());
 	lint_json_set(object, "place", place ? frame_json(place) : json_null());
 	lint_json_set(object, "frames", frames_json(result->stack));
 	lint_json_set(object, "other", other_json(result));
@@ -170,6 +174,24 @@ static json_t *allowances_json(const struct lint_config *config)
 	return array;
 }
 
+static json_t *budgets_json(const struct lint_config *config)
+{
+	static const char *const per[] = {
+		[LINT_PER_RUN] = "run", [LINT_PER_ENTRY] = "entry", [LINT_PER_STEP] = "step"};
+	json_t *array = new_array();
+
+	for (size_t i = 0; i < config->budget_count; i++) {
+		json_t *object = new_object();
+
+		lint_json_set(object, "line", lint_json_number(config->budgets[i].line));
+		lint_json_set(object, "region", lint_json_text(config->budgets[i].region));
+		lint_json_set(object, "per", lint_json_text(per[config->budgets[i].per]));
+		lint_json_set(object, "entries", lint_json_number(config->budgets[i].entries));
+		lint_json_append(array, object);
+	}
+	return array;
+}
+
 static json_t *unchecked_json(void)
 {
 	json_t *array = new_array();
@@ -228,6 +250,7 @@ void lint_write_json(const struct lint *lint, FILE *out)
 	lint_json_set(object, "gone", gone_json(lint->baseline));
 	lint_json_set(object, "left_out", left_out_json(lint));
 	lint_json_set(object, "allowances", allowances_json(lint->config));
+	lint_json_set(object, "budgets", budgets_json(lint->config));
 	lint_json_set(object, "unchecked_rules", unchecked_json());
 	lint_json_set(object, "unchecked_in_run", unchecked_in_run_json(lint));
 	lint_json_set(object, "not_followed", not_followed_json(lint));

@@ -70,6 +70,7 @@ static void number_occurrences(struct lint *lint)
 void lint_judge(struct lint *lint)
 {
 	lint_find_doubts(lint);
+	lint_collect_regions(lint);
 	lint_collect(lint);
 	lint_make_results(lint);
 	lint_check_budgets(lint);
@@ -113,6 +114,7 @@ void lint_done(struct lint *lint)
 		report_list_done(&use->waited);
 	}
 	report_list_done(&lint->uses);
+	report_list_done(&lint->regions);
 	lint_stacks_done(lint);
 	report_list_done(&lint->texts);
 	report_list_done(&lint->reasons);

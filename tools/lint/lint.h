@@ -14,6 +14,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "lint/config.h"
 #include "lint/rules.h"
 #include "report.h"
 
@@ -45,9 +46,23 @@ struct lint_stack {
 	char *identity; /* the same place in another build: names and file names of the innermost ones */
 };
 
-/* What one region has of a use; "": outside of all. */
+/* The most that one entry of a region had of something. */
+struct lint_most {
+	uint64_t value, entry; /* which entry, from 1 */
+	uint64_t entries;      /* of how many, in that process and inside these regions */
+};
+
+/* A region of the program, by its path (regions.c), in all processes. */
+struct lint_region {
+	const char *path;
+	uint64_t entries, waiting; /* of these, with a wait */
+	struct lint_most implicit, explicit, blocked;
+	bool is_uncounted; /* some record of it is of a library that did not count entries */
+};
+
+/* What one region has of a use. */
 struct lint_part {
-	const char *region;
+	const char *region; /* path; "": outside of all */
 	uint64_t count, blocked_ns, bytes;
 };
 
@@ -75,7 +90,8 @@ struct lint_result {
 	const struct lint_stack *stack; /* NULL: none */
 	const char *other_function;     /* as in struct lint_use */
 	const struct lint_stack *other_stack;
-	const struct lint_budget *budget;  /* NULL: of a call site */
+	const struct lint_budget *budget; /* NULL: of a call site */
+	uint64_t entry; /* of a budget for single entries: which one had the most; else 0 */
 	uint64_t count, blocked_ns, bytes; /* of calls that are not allowed */
 	bool on_device;                    /* no host was blocked, so blocked_ns says nothing */
 	struct report_list parts, waited;  /* as in struct lint_use */
@@ -98,6 +114,7 @@ struct lint {
 		failed; /* how the program failed, in words; NULL: it did not, or was not run here */
 
 	struct report_list stacks, uses, texts;
+	struct report_list regions;  /* struct lint_region, by path */
 	struct lint_result *results; /* by level, rule, file, line, fingerprint */
 	size_t result_count, result_capacity;
 	struct report_list reasons; /* char *: why a clean verdict would not hold */
@@ -145,6 +162,19 @@ void lint_collect(struct lint *lint);
 struct lint_use *lint_use_of(struct lint *lint, const struct lint_use *key);
 /* One call, or several, of a region: added to the use's sums. */
 struct lint_part *lint_use_part(struct lint_use *use, const char *region);
+
+/* ---- regions.c ---- */
+
+void lint_collect_regions(struct lint *lint);
+/* Of a region's id in this file, good until lint_done(); "": none. */
+const char *lint_region_path(struct lint *lint, const struct record_file *file, uint32_t id);
+/* Does the pattern mean any region of the path, or only the innermost? */
+bool lint_region_fits(const char *pattern, const char *path);
+bool lint_region_is_named(const char *pattern, const char *path);
+/* "epoch/step"; the caller frees. */
+char *lint_region_words(const char *path);
+/* What a figure of this region is divided by; 1: by nothing, it is of the run, or nothing counted. */
+uint64_t lint_region_entries(const struct lint *lint, const char *path, enum lint_per per);
 
 /* ---- remarks.c ---- */
 

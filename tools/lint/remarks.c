@@ -30,11 +30,8 @@ static void add_remark(struct lint *lint, const struct record_file *file,
 		       const struct record_remark *remark)
 {
 	const struct record_rule *rule = (const void *)record_find(&file->rules, remark->rule);
-	const struct record_region *region =
-		(const void *)record_find(&file->regions, remark->region);
 	const char *slug = rule ? record_string_text(file, rule->slug) : NULL;
 	const char *cause = rule ? record_string_text(file, rule->cause) : NULL;
-	const char *name = region ? record_string_text(file, region->name) : NULL;
 	struct lint_use key = {
 		.slug = slug ? slug : "unknown",
 		.function = function_of(file, remark->function),
@@ -50,7 +47,7 @@ static void add_remark(struct lint *lint, const struct record_file *file,
 		key.other_stack = stack_of(lint, file, remark->other_site);
 	}
 	use = lint_use_of(lint, &key);
-	part = lint_use_part(use, name ? name : "");
+	part = lint_use_part(use, lint_region_path(lint, file, remark->region));
 	sum_add(&use->count, remark->count);
 	sum_add(&use->bytes, remark->bytes);
 	sum_add(&part->count, remark->count);

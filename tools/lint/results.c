@@ -71,7 +71,7 @@ static struct lint_allow *find_allow(const struct lint_config *config, const str
 
 		if ((!allow->rule || lint_rule_is_named(rule, allow->rule)) &&
 		    fits_stack(allow, stack) &&
-		    (!allow->region || fits_pattern(allow->region, region)))
+		    (!allow->region || lint_region_fits(allow->region, region)))
 			return allow;
 	}
 	return NULL;
@@ -210,6 +210,28 @@ static void judge_use(struct lint *lint, const struct lint_use *use)
 
 /* ---- thresholds and words ---- */
 
+/* a >= b * times, which may be more than there are numbers. */
+static bool is_least(uint64_t has, uint64_t least, uint64_t times)
+{
+	return !__builtin_mul_overflow(least, times, &least) && has >= least;
+}
+
+/* On average over the entries of some region. */
+static bool is_above_in_part(const struct lint *lint, const struct lint_result *result,
+			     const struct lint_threshold *threshold)
+{
+	for (size_t i = 0; i < result->parts.count; i++) {
+		const struct lint_part *part = result->parts.items[i];
+		uint64_t entries = lint_region_entries(lint, part->region, threshold->per);
+
+		if (is_least(part->count, threshold->count, entries) &&
+		    (result->on_device ||
+		     is_least(part->blocked_ns, threshold->blocked_ns, entries)))
+			return true;
+	}
+	return false;
+}
+
 /* How often something is out of order says nothing of the harm: no threshold. */
 static bool is_below(const struct lint *lint, const struct lint_result *result)
 {
@@ -217,6 +239,8 @@ static bool is_below(const struct lint *lint, const struct lint_result *result)
 
 	if (result->rule->by_remarks)
 		return false;
+	if (threshold.per != LINT_PER_RUN)
+		return !is_above_in_part(lint, result, &threshold);
 	return result->count < threshold.count ||
 	       (!result->on_device && result->blocked_ns < threshold.blocked_ns);
 }
@@ -269,13 +293,14 @@ static char *other_words(const struct lint_result *result)
 static char *message_of(const struct lint_result *result)
 {
 	_cleanup_free_ char *other = other_words(result);
-	_cleanup_free_ char *region = NULL;
+	_cleanup_free_ char *region = NULL, *words = NULL;
 	const char *first = "";
 	char figure[TEXT_FIGURE];
 
 	for (size_t i = 0; i < result->parts.count && !*first; i++)
 		first = ((const struct lint_part *)result->parts.items[i])->region;
-	region = *first ? memory_format(", in region %s", first) : memory_copy("");
+	words = lint_region_words(first);
+	region = *first ? memory_format(", in region %s", words) : memory_copy("");
 	if (result->rule->by_remarks)
 		return memory_format("%s: %s (%" PRIu64 " call%s%s)%s", result->function,
 				     result->cause, result->count, result->count == 1 ? "" : "s",

@@ -77,6 +77,18 @@ static void write_unchecked(const struct lint *lint, FILE *out)
 	}
 }
 
+/* A misspelt region has no waits. */
+static void write_unentered(const struct lint_budget *budget, FILE *out)
+{
+	_cleanup_free_ char *region = text_printable(budget->region, false);
+
+	if (!budget->is_entered)
+		(void)fprintf(
+			out,
+			"the budget of line %u is of no region of this run: %s was not entered\n",
+			budget->line, region);
+}
+
 void lint_write_text(const struct lint *lint, FILE *out)
 {
 	_cleanup_free_ char *verdict = lint_verdict_words(lint),
@@ -97,6 +109,8 @@ void lint_write_text(const struct lint *lint, FILE *out)
 		if (!lint->config->allow[i].calls)
 			(void)fprintf(out, "the allowance of line %u fits no call: remove it\n",
 				      lint->config->allow[i].line);
+	for (size_t i = 0; i < lint->config->budget_count; i++)
+		write_unentered(&lint->config->budgets[i], out);
 	write_unchecked(lint, out);
 	(void)fprintf(out, "%zu rules are not checked in this version (slipstream lint --rules)\n",
 		      missing);

@@ -232,6 +232,10 @@ static bool add_region(void *context, const void *definition)
 
 	record->id = from->id;
 	record->name = from->name;
+	record->parent = from->parent;
+#define FIGURE(field) record->field = from->field;
+	RECORD_REGION_FIGURES(FIGURE)
+#undef FIGURE
 	return true;
 }
 

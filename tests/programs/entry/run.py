@@ -556,8 +556,8 @@ def _(place):
     equal(own, OWN_EXPORTS, "own exports")
 
 
-OWN_EXPORTS = {"dlmopen", "dlopen", "dlsym", "slipstream_allow_begin", "slipstream_allow_end", "slipstream_region_begin",
-               "slipstream_region_end"}
+OWN_EXPORTS = {"InitializeInjectionNvtx2", "dlmopen", "dlopen", "dlsym", "slipstream_allow_begin", "slipstream_allow_end",
+               "slipstream_region_begin", "slipstream_region_end", "slipstream_step"}
 
 
 @test("failure-17-deepbind")

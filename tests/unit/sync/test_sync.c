@@ -441,10 +441,10 @@ static void test_regions_and_allowed_scopes(void **state)
 	make(FUNCTION_cuStreamSynchronize, A, 1 * MS);
 	wait = wait_of(RULE_STREAM_SYNCHRONIZE, 0);
 	assert_int_equal(wait->allowed, 1);
-	assert_int_equal(wait->region, emit_region("upload"));
+	assert_int_equal(wait->region, region_id("upload", region_id("frame", 0)));
 	wait = wait_of(RULE_STREAM_SYNCHRONIZE, 1);
 	assert_int_equal(wait->allowed, 0);
-	assert_int_equal(wait->region, emit_region("frame"));
+	assert_int_equal(wait->region, region_id("frame", 0));
 	assert_int_equal(wait_of(RULE_STREAM_SYNCHRONIZE, 2)->region, 0);
 	/* Deeper than the bound: the ends still fit the begins. */
 	for (i = 0; i < 40; i++)
