@@ -38,9 +38,12 @@ BAD = (  # replaced, by, words
     ("[d2h]", "[d2h]\n      least: 3", "least: unknown key"),
     ("[d2h]", "[d2h]\n      hot: many", "hot: must be a number"),
     ("[d2h]", "[d2h]\n      least_bytes: 9\n      most_bytes: 8", "least_bytes is above most_bytes"),
-    ("from:\n    - rules: [d2h]\n", "", "give either `from` or `needs`"),
-    ("  from:", "  needs: order\n  from:", "give either `from` or `needs`"),
+    ("from:\n    - rules: [d2h]\n", "", "give one of `from`, `remarks` and `needs`"),
+    ("  from:", "  needs: order\n  from:", "give one of `from`, `remarks` and `needs`"),
     ("  from:\n    - rules: [d2h]\n", "  needs: luck\n", "needs: unknown value 'luck'"),
+    ("  from:\n    - rules: [d2h]\n", "  remarks: [d2h]\n", "rules.yaml has no rule 'd2h' of class order"),
+    ("  from:\n    - rules: [d2h]\n", "  remarks: legacy-outside-capture\n", "remarks: must be a list"),
+    ("[d2h]", "[legacy-outside-capture]", "legacy-outside-capture is of class order: `remarks` takes it"),
     ("  why:", "  colour: red\n  why:", "colour: unknown key"),
 )
 

@@ -127,9 +127,7 @@ def read(path, catalogue):
             if not set(conditions) - {"hot", "level"}:
                 whole.update(match)
     for rule in catalogue.rules:
-        if rule.wait_class == "order" and rule.slug not in taken:
-            raise rule.place.error(rule.slug, None, "no row of lint.yaml has its remarks")
-        if rule.wait_class != "explicit" and rule.slug not in whole:
+        if rule.wait_class not in ("explicit", "order") and rule.slug not in whole:
             if f"{GENERIC}/{rule.slug}" in names or rule.slug in names and rule.slug not in taken:
                 raise rule.place.error(rule.slug, None, "a row of lint.yaml has its name, but does not take it")
             rules.append(_generic(rule))
@@ -139,7 +137,12 @@ def read(path, catalogue):
 def load(directory):
     """The rules of a folder with lint.yaml, rules.yaml and functions.yaml, and its catalogue."""
     catalogue = catalogue_module.load(directory)
-    return read(os.path.join(directory, "lint.yaml"), catalogue), catalogue
+    rules = read(os.path.join(directory, "lint.yaml"), catalogue)
+    remarked = {slug for rule in rules if rule.by_remarks for slugs, _ in rule.matches for slug in slugs}
+    for rule in catalogue.rules:
+        if rule.wait_class == "order" and rule.slug not in remarked:
+            raise rule.place.error(rule.slug, None, "no row of lint.yaml takes its remarks")
+    return rules, catalogue
 
 
 def c_source(rules):

@@ -356,7 +356,7 @@ static void test_tables_are_whole(void **state)
 		assert_non_null(catalogue_rules[i].slug);
 		assert_non_null(catalogue_rules[i].cause);
 		assert_non_null(catalogue_rules[i].when);
-		assert_in_range(catalogue_rules[i].wait_class, WAIT_EXPLICIT, WAIT_DEVICE);
+		assert_in_range(catalogue_rules[i].wait_class, WAIT_EXPLICIT, WAIT_ORDER);
 		assert_true(!(catalogue_rules[i].flags & RECORD_RULE_OWN_COST) ||
 			    catalogue_rules[i].scope == CATALOGUE_SCOPE_HOST);
 	}
