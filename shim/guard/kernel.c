@@ -31,7 +31,8 @@ static void begin(struct guard_span *span, const void *bytes, size_t size, enum 
 		return;
 	finds.count = 0;
 	if (guard_lock(&held)) {
-		guard_accessed(from, to, access == GUARD_WRITES, false, &finds);
+		if (!guard_in_driver())
+			guard_accessed(from, to, access == GUARD_WRITES, false, &finds);
 		if (guard_has_pages(from & ~UINT64_C(4095), to))
 			guard_apply(from, to);
 		guard_unlock(&held);
@@ -62,7 +63,7 @@ static void gone(const void *address, size_t size, bool is_free, const void *ret
 		return;
 	finds.count = 0;
 	guard_forget_plain(from, to);
-	if (is_free)
+	if (is_free && !guard_in_driver())
 		guard_accessed(from, to, true, true, &finds);
 	/* Of what shares a page, too: the protection is the program's from here on. */
 	for (i = guard_count; i-- > 0;)

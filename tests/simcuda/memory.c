@@ -318,6 +318,8 @@ static void host_free(struct sim_allocation *allocation)
 	if (allocation->kind == SIM_REGISTERED)
 		sim_register_end(allocation);
 	else
+		munmap((void *)allocation->address, allocation->reserved);
+	if (allocation->kind == SIM_PINNED && (uintptr_t)allocation->backing != allocation->address)
 		munmap(allocation->backing, allocation->reserved);
 	free(allocation);
 }
@@ -451,7 +453,7 @@ static CUresult host_new(enum sim_memory kind, size_t size, unsigned flags, void
 	struct sim_allocation *allocation;
 	CUresult result = sim_context_current(&context);
 	size_t reserved = (size + PAGE - 1) & ~(PAGE - 1);
-	void *map;
+	void *map, *backing;
 
 	if (result)
 		return result;
@@ -460,17 +462,25 @@ static CUresult host_new(enum sim_memory kind, size_t size, unsigned flags, void
 	allocation = calloc(1, sizeof(*allocation));
 	if (!allocation)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	map = mmap(NULL, reserved, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	map = mmap(NULL, reserved, PROT_READ | PROT_WRITE,
+		   MAP_ANONYMOUS | (kind == SIM_PINNED ? MAP_SHARED : MAP_PRIVATE), -1, 0);
 	if (map == MAP_FAILED) {
 		free(allocation);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	if (kind == SIM_PINNED)
+	backing = map;
+	if (kind == SIM_PINNED) {
+		/* The device's own mapping: it does not see how the program protects its pages. */
+		backing = mremap(map, 0, reserved, MREMAP_MAYMOVE);
+		if (backing == MAP_FAILED)
+			backing = map;
 		madvise(map, reserved, MADV_DONTFORK);
+		madvise(backing, reserved, MADV_DONTFORK);
+	}
 	allocation->address = (uintptr_t)map;
 	allocation->size = size;
 	allocation->reserved = reserved;
-	allocation->backing = map;
+	allocation->backing = backing;
 	allocation->kind = kind;
 	allocation->flags = flags;
 	allocation->device = context->device;

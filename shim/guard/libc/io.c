@@ -3,7 +3,6 @@
  * Libc, input and output: functions that hand the program's memory to the kernel (libc.h). What the kernel writes is a write of the program's,
  * what it reads a read.
  */
-#define _GNU_SOURCE
 #include "guard/libc/libc.h"
 
 #include <stdio.h>
@@ -11,6 +10,10 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 #include <unistd.h>
+
+/* Some headers have macros of these names. */
+#undef fread_unlocked
+#undef fwrite_unlocked
 
 /* One buffer. */
 #define ONE(type, name, parameters, arguments, bytes, size, access)                                \

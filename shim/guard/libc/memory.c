@@ -4,7 +4,6 @@
  * freed is an access. Large blocks of malloc() are mappings of their own, which free() and realloc() end without a call that could be seen here,
  * so these two are told by the block.
  */
-#define _GNU_SOURCE
 #include "guard/libc/libc.h"
 
 #include <malloc.h>

@@ -3,7 +3,6 @@
  * Libc, signals: the program's handler of SIGSEGV comes behind the guard's, and the signal is in no thread's mask, since a fault that is blocked
  * ends the process (libc.h). What the program asks about both is what it has set.
  */
-#define _GNU_SOURCE
 #include "guard/libc/libc.h"
 
 #include <pthread.h>
