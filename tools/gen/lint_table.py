@@ -15,9 +15,12 @@ import catalogue as catalogue_module  # noqa: E402
 LEVELS = ("error", "warning", "note", "off")
 SURE = {"documented": "proven", "measured": "measured", "reported": "likely", "inferred": "likely"}
 NEEDS = ("order", "guard")
+CHECKS = ("order", "guard")
+# By id: the word of SLIPSTREAM_CHECK that makes the remarks of a row, where it is not the first one.
+CHECK_OF = {}
 NEEDS_WORDS = {
     "order": "needs the order of operations on all streams, which no analysis here looks at yet",
-    "guard": "needs page protection of host memory, which is not there yet",
+    "guard": "needs to know who touches managed memory, which nothing here looks at yet",
 }
 CONDITIONS = ("least_bytes", "most_bytes", "least_count", "hot")
 GENERIC = "implicit-wait"
@@ -39,6 +42,7 @@ class LintRule:
     def __init__(self, identity, slug, level, sure, what, why, fix, matches, needs=None, by_remarks=False):
         self.id, self.slug, self.level, self.sure = identity, slug, level, sure
         self.what, self.why, self.fix, self.matches, self.needs, self.by_remarks = what, why, fix, matches, needs, by_remarks
+        self.check = CHECK_OF.get(identity, CHECKS[0])
 
 
 def _match(place, name, values, slugs):
@@ -92,6 +96,8 @@ def _row(place, values, slugs):
     texts = [reader.take(key, "text", None) for key in ("what", "why", "fix")]
     needs = reader.choice("needs", NEEDS, None) if "needs" in values else None
     remarks = _remarks(reader, slugs) if "remarks" in values else []
+    if remarks and "check" in values:
+        CHECK_OF[name] = reader.choice("check", CHECKS, None)
     given = reader.take("from", "any", [])
     if [bool(given), bool(needs), bool(remarks)].count(True) != 1:
         raise reader.error("from", "give one of `from`, `remarks` and `needs`")
@@ -162,7 +168,7 @@ def c_source(rules):
     lines += ["", "const struct lint_rule lint_rules[] = {"]
     for number, rule in enumerate(rules):
         needs = string(NEEDS_WORDS[rule.needs]) if rule.needs else "NULL"
-        matches = f"{str(rule.by_remarks).lower()}, " + (f"matches_{number}, {len(rule.matches)}" if rule.matches else "NULL, 0")
+        matches = f"{str(rule.by_remarks).lower()}, {string(rule.check)}, " + (f"matches_{number}, {len(rule.matches)}" if rule.matches else "NULL, 0")
         lines.append(f"\t{{{string(rule.id)}, {string(rule.slug)}, LINT_{rule.level.upper()}, {string(rule.sure)},\n"
                      f"\t {string(rule.what)},\n\t {string(rule.why)},\n\t {string(rule.fix)},\n\t {needs}, {matches}}},")
     lines += ["};", "const size_t lint_rule_count = sizeof(lint_rules) / sizeof(lint_rules[0]);", ""]
@@ -208,6 +214,8 @@ def page(rules, programs=None):
                   f"- Instead: {rule.fix}", f"- How sure: {rule.sure}. Level: {rule.level}."]
         if rule.needs:
             lines.append(f"- Not checked in this version: it {NEEDS_WORDS[rule.needs]}.")
+        if rule.check == "guard":
+            lines.append("- Checked with `slipstream lint --guard -- PROGRAM` only.")
         for slugs, conditions in rule.matches:
             words = _condition_words(conditions)
             lines.append(f"- Taken from: {'remarks of ' if rule.by_remarks else ''}{', '.join(slugs)}{' (' + words + ')' if words else ''}.")

@@ -84,6 +84,37 @@ static void export_regions(const struct lint_config *config)
 		command_fail(LINT_USAGE, "cannot set SLIPSTREAM_NVTX: %s", strerror(errno));
 }
 
+/* What the user has said himself stays. */
+static void export_checks(const struct lint_options *options)
+{
+	const char *given = getenv("SLIPSTREAM_CHECK");
+	const char *order = given ? given : options->no_order ? "" : "order";
+	_cleanup_free_ char *value = NULL;
+
+	if (options->guard)
+		value = *order ? memory_format("%s," LINT_CHECK_GUARD, order)
+			       : memory_copy(LINT_CHECK_GUARD);
+	else
+		value = memory_copy(order);
+	if (*value && setenv("SLIPSTREAM_CHECK", value, 1) < 0)
+		command_fail(LINT_USAGE, "cannot set SLIPSTREAM_CHECK: %s", strerror(errno));
+}
+
+/* The library of the guard lies beside the other one, and is preloaded besides it. */
+static void export_guard(const char *library)
+{
+	_cleanup_free_ char *preload = NULL;
+	const char *slash = strrchr(library, '/');
+	_cleanup_free_ char *guard = memory_format("%.*s/libslipstream-guard.so",
+						   (int)(slash ? slash - library : 0), library);
+
+	if (access(guard, R_OK) < 0)
+		command_fail(LINT_USAGE, "--guard: %s: %s", guard, strerror(errno));
+	preload = run_preload_compose(getenv("LD_PRELOAD"), guard);
+	if (setenv("LD_PRELOAD", preload, 1) < 0)
+		command_fail(LINT_USAGE, "cannot set LD_PRELOAD: %s", strerror(errno));
+}
+
 /* Everything that cannot be done before it starts is a fault of the command line or of this installation. */
 static void prepare_program(const struct lint_options *options, struct program *ret_program)
 {
@@ -91,9 +122,7 @@ static void prepare_program(const struct lint_options *options, struct program *
 	int error;
 
 	run_options_export();
-	/* What the user has said himself stays. */
-	if (!options->no_order && setenv("SLIPSTREAM_CHECK", "order", 0) < 0)
-		command_fail(LINT_USAGE, "cannot set SLIPSTREAM_CHECK: %s", strerror(errno));
+	export_checks(options);
 	export_regions(options->config);
 	if (options->driver)
 		run_preload_driver(options->driver);
@@ -116,6 +145,8 @@ static void prepare_program(const struct lint_options *options, struct program *
 			     "tool: %s",
 			     run_preload_other_nvtx(library));
 	run_preload_export(library, ret_program);
+	if (options->guard)
+		export_guard(library);
 }
 
 /* The user's, or a private one. The caller frees. */

@@ -122,6 +122,7 @@ struct lint {
 	uint64_t allowed_by_program, allowed_by_config, below_threshold, cold, switched_off;
 	bool wants_order;                /* without remarks of a run the verdict is inconclusive */
 	bool has_order;                  /* each process ran with SLIPSTREAM_CHECK=order */
+	bool has_guard;                  /* and with guard */
 	struct report_list not_followed; /* struct report_named: what the remarks say nothing of */
 };
 

@@ -25,6 +25,7 @@ enum {
 	KEY_RECORDS,
 	KEY_RULES,
 	KEY_NO_ORDER,
+	KEY_GUARD,
 	KEY_REQUIRE
 };
 
@@ -42,6 +43,10 @@ static const struct argp_option options[] = {
 	{"records", KEY_RECORDS, 0, 0, "read the record files even where there is a trace", 1},
 	{"no-order", KEY_NO_ORDER, 0, 0,
 	 "do not check the order of the program's calls (races between streams, captures)", 1},
+	{"guard", KEY_GUARD, 0, 0,
+	 "check when the host touches memory of copies under way, by page protection: it changes the program's "
+	 "handling of SIGSEGV",
+	 1},
 	{"require", KEY_REQUIRE, "WHAT", 0,
 	 "order: inconclusive where the order of calls was not checked", 1},
 	{"rules", KEY_RULES, 0, 0, "list the rules, and which are not checked in this version", 1},
@@ -105,6 +110,9 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 		return 0;
 	case KEY_NO_ORDER:
 		given->no_order = true;
+		return 0;
+	case KEY_GUARD:
+		given->guard = true;
 		return 0;
 	case KEY_REQUIRE:
 		if (strcmp(argument, "order") != 0)

@@ -22,6 +22,7 @@ struct lint_options {
 	char *root;
 	bool records, rules;
 	bool no_order;      /* of a program: the order of its calls is not checked */
+	bool guard;         /* of a program: host memory of copies under way is guarded */
 	bool require_order; /* inconclusive where it was not */
 	struct lint_output *outputs;
 	size_t output_count;

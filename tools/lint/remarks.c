@@ -13,10 +13,21 @@
 
 static const char *function_of(const struct record_file *file, uint32_t number)
 {
-	const struct record_function *function =
-		(const void *)record_find(&file->functions, number);
-	const char *name = function ? record_string_text(file, function->name) : NULL;
+	const struct record_function *function;
+	const char *name;
 
+	switch (number) {
+	case RECORD_HOST_READ:
+		return "host read";
+	case RECORD_HOST_WRITE:
+		return "host write";
+	case RECORD_HOST_FREE:
+		return "host free";
+	default:
+		break;
+	}
+	function = (const void *)record_find(&file->functions, number);
+	name = function ? record_string_text(file, function->name) : NULL;
 	return name ? name : "unknown";
 }
 
@@ -95,7 +106,11 @@ static bool has_word(const struct record_file *file, const char *setting, const 
 
 bool lint_is_checked(const struct lint *lint, const struct lint_rule *rule)
 {
-	return !rule->needs && (!rule->by_remarks || lint->has_order);
+	if (rule->needs)
+		return false;
+	if (!rule->by_remarks)
+		return true;
+	return strcmp(rule->check, LINT_CHECK_GUARD) ? lint->has_order : lint->has_guard;
 }
 
 static void add_not_followed(struct lint *lint, const struct record_file *file,
@@ -111,11 +126,12 @@ static void add_not_followed(struct lint *lint, const struct record_file *file,
 
 void lint_find_unchecked(struct lint *lint)
 {
-	lint->has_order = lint->report->process_count;
+	lint->has_order = lint->has_guard = lint->report->process_count;
 	for (size_t i = 0; i < lint->report->process_count; i++) {
 		const struct record_file *file = lint->report->processes[i].file;
 
 		lint->has_order &= has_word(file, "CHECK", "order");
+		lint->has_guard &= has_word(file, "CHECK", LINT_CHECK_GUARD);
 		for (size_t k = 0; k < file->notes.count; k++) {
 			const struct record_note *note = (const void *)file->notes.records[k];
 

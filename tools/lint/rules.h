@@ -28,10 +28,13 @@ struct lint_rule {
 	const char *sure;      /* proven, measured or likely */
 	const char *what, *why, *fix;
 	const char *needs; /* why it is not checked, in words; NULL: it is */
-	bool by_remarks;   /* checked in runs with SLIPSTREAM_CHECK=order only */
+	bool by_remarks;   /* checked only in runs with ... */
+	const char *check; /* ... this word of SLIPSTREAM_CHECK */
 	const struct lint_match *matches;
 	size_t match_count;
 };
+
+#define LINT_CHECK_GUARD "guard"
 
 extern const struct lint_rule lint_rules[];
 extern const size_t lint_rule_count;

@@ -55,20 +55,29 @@ static size_t unchecked(void)
 }
 
 /* What silence says nothing of, in this run. */
-static void write_unchecked(const struct lint *lint, FILE *out)
+static void write_unchecked_of(const struct lint *lint, bool by_guard, const char *joint, FILE *out)
 {
-	const char *joint = "not checked in this run (SLIPSTREAM_CHECK=order, or slipstream lint "
-			    "-- PROGRAM): ";
 	bool is_any = false;
 
 	for (size_t i = 0; i < lint_rule_count; i++)
-		if (lint_rules[i].by_remarks && !lint_is_checked(lint, &lint_rules[i])) {
+		if (lint_rules[i].by_remarks && !lint_is_checked(lint, &lint_rules[i]) &&
+		    by_guard == !strcmp(lint_rules[i].check, LINT_CHECK_GUARD)) {
 			(void)fprintf(out, "%s%s", joint, lint_rules[i].id);
 			joint = ", ";
 			is_any = true;
 		}
 	if (is_any)
 		(void)fputc('\n', out);
+}
+
+static void write_unchecked(const struct lint *lint, FILE *out)
+{
+	write_unchecked_of(lint, false,
+			   "not checked in this run (SLIPSTREAM_CHECK=order, or slipstream lint "
+			   "-- PROGRAM): ",
+			   out);
+	write_unchecked_of(lint, true,
+			   "not checked in this run (slipstream lint --guard -- PROGRAM): ", out);
 	for (size_t i = 0; i < lint->not_followed.count; i++) {
 		const struct report_named *named = lint->not_followed.items[i];
 		_cleanup_free_ char *name = text_printable(named->name, false);
