@@ -15,7 +15,17 @@ static struct lock lock = LOCK_INITIALIZER(LOCK_CHECK);
 
 /* In this order, before as after. */
 static const struct check_rule *const rules[] = {
+	&check_stuck_rule,
+	/* Before a capture is known to have ended: what it refused is refused while it goes on. */
+	&check_refused_rule,
 	&check_capture_rule,
+	&check_blocking_rule,
+	&check_context_rule,
+	&check_copy_wait_rule,
+	&check_host_order_rule,
+	&check_polling_rule,
+	&check_pool_rule,
+	&check_timing_rule,
 	&guard_rule,
 };
 

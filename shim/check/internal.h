@@ -51,6 +51,13 @@ void check_remark(const struct call *call, uint32_t rule, const struct check_sid
 /* The same, where the place of this call was taken before. */
 void check_remark_at(const struct check_side *side, uint64_t bytes, uint32_t rule,
 		     const struct check_side *other);
+/*
+ * A remark that holds for now: it is there, with no call of it yet (NULL: it could not be written), and its calls are counted apart, up
+ * or down. With none it is no remark to anybody. Counting needs no lock, and takes none; NULL: nothing happens.
+ */
+struct record_remark *check_remark_open(const struct check_side *side, uint32_t rule,
+					const struct check_side *other);
+void check_remark_count(struct record_remark *remark, int64_t calls);
 /* A NOTE_CHECK: what was not followed, in words that do not vary; counts up. */
 void check_lost(const char *what);
 
@@ -70,6 +77,15 @@ const struct check_capture *check_capture_at(uint32_t index);
 
 /* ---- the rules ---- */
 
+extern const struct check_rule check_blocking_rule;
 extern const struct check_rule check_capture_rule;
+extern const struct check_rule check_context_rule;
+extern const struct check_rule check_copy_wait_rule;
+extern const struct check_rule check_host_order_rule;
+extern const struct check_rule check_polling_rule;
+extern const struct check_rule check_pool_rule;
+extern const struct check_rule check_refused_rule;
+extern const struct check_rule check_stuck_rule;
+extern const struct check_rule check_timing_rule;
 
 #endif

@@ -26,10 +26,10 @@ struct check_side check_side_take(const struct call *call)
 	};
 }
 
-void check_remark_at(const struct check_side *side, uint64_t bytes, uint32_t rule,
-		     const struct check_side *other)
+static struct emit_remark remark_of(const struct check_side *side, uint64_t bytes, uint32_t rule,
+				    const struct check_side *other)
 {
-	struct emit_remark remark = {
+	return (struct emit_remark){
 		.rule = rule,
 		.function = side->function,
 		.site = side->site,
@@ -42,8 +42,28 @@ void check_remark_at(const struct check_side *side, uint64_t bytes, uint32_t rul
 		.bytes = bytes,
 		.ns = now(),
 	};
+}
+
+void check_remark_at(const struct check_side *side, uint64_t bytes, uint32_t rule,
+		     const struct check_side *other)
+{
+	struct emit_remark remark = remark_of(side, bytes, rule, other);
 
 	emit_remark(&remark);
+}
+
+struct record_remark *check_remark_open(const struct check_side *side, uint32_t rule,
+					const struct check_side *other)
+{
+	struct emit_remark remark = remark_of(side, 0, rule, other);
+
+	return emit_remark_open(&remark);
+}
+
+void check_remark_count(struct record_remark *remark, int64_t calls)
+{
+	if (remark)
+		emit_remark_count(remark, calls);
 }
 
 void check_remark(const struct call *call, uint32_t rule, const struct check_side *other)

@@ -152,9 +152,13 @@ struct record_region *emit_region(uint32_t parent, const char *name, uint32_t *r
 	return text ? intern_region(parent, text, ret_id) : NULL;
 }
 
-bool emit_region_has_room(void)
+struct record_region *emit_region_early(uint32_t parent, const char *name, uint32_t *ret_id)
 {
-	return emit_is_open() && intern_regions() < REGIONS_WITHOUT_WAIT;
+	if (!emit_is_open())
+		return NULL;
+	return intern_regions() < REGIONS_WITHOUT_WAIT
+		       ? emit_region(parent, name, ret_id)
+		       : intern_known_region(parent, name, strnlen(name, TEXT_LENGTH), ret_id);
 }
 
 /* Under emit's lock: the figure and its entry belong together. */

@@ -66,8 +66,8 @@ struct emit_spent {
 };
 /* The region of this name inside `parent` (id, 0 none), interned, with its id. NULL on loss, or while nothing is open. */
 struct record_region *emit_region(uint32_t parent, const char *name, uint32_t *ret_id);
-/* Are there so few regions that one without a wait may have a record, too? A program may make up names without end. */
-bool emit_region_has_room(void);
+/* The same for a region that need not have a record, since nothing waited in it yet: where there are many, new ones get none (NULL). A program may make up names without end. */
+struct record_region *emit_region_early(uint32_t parent, const char *name, uint32_t *ret_id);
 /* The entry's `number` of a region has spent so much: a new maximum of any figure is kept, with the number. */
 void emit_region_raise(struct record_region *record, uint64_t number,
 		       const struct emit_spent *spent);

@@ -197,6 +197,11 @@ struct state_context *context_current(void)
 	return context;
 }
 
+struct state_context *state_context_current(void)
+{
+	return context_current();
+}
+
 struct state_context *context_of(uint64_t handle)
 {
 	bool is_handle;

@@ -177,6 +177,8 @@ uint32_t state_legacy_attributes(const struct state_context *context);
 struct state_stream *state_legacy_of(const struct state_context *context);
 /* NULL: not known. */
 struct state_stream *state_stream_of(CUstream handle);
+/* The calling thread's, asked of the driver; NULL: none, or not known. */
+struct state_context *state_context_current(void);
 struct state_context *state_context_of(const struct state_stream *stream);
 struct state_context *state_context_by_handle(uint64_t handle);
 /* Words that it keeps here; only it reads and writes them. The stream's are 0 for each new stream. */

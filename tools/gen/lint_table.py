@@ -37,7 +37,7 @@ HEAD = "// SPDX-License-Identifier: MIT\n/* Written by tools/gen/lint_table.py f
 
 
 class LintRule:
-    """One row, or one made for a rule of the catalogue. `matches`: [(slugs, {condition: number})]."""
+    """One row, or one made for a rule of the catalogue. `matches`: [(slugs, {condition: number})]; `by_remarks`: all of remarks."""
 
     def __init__(self, identity, slug, level, sure, what, why, fix, matches, needs=None, by_remarks=False):
         self.id, self.slug, self.level, self.sure = identity, slug, level, sure
@@ -99,13 +99,13 @@ def _row(place, values, slugs):
     if remarks and "check" in values:
         CHECK_OF[name] = reader.choice("check", CHECKS, None)
     given = reader.take("from", "any", [])
-    if [bool(given), bool(needs), bool(remarks)].count(True) != 1:
-        raise reader.error("from", "give one of `from`, `remarks` and `needs`")
+    if bool(needs) == bool(given or remarks):
+        raise reader.error("from", "give `needs`, or one of `from` and `remarks`, or both of these")
     if not isinstance(given, list) or not all(isinstance(item, dict) for item in given):
         raise reader.error("from", "must be a list of mappings")
     reader.finish()
-    matches = remarks or [_match(place, name, item, slugs) for item in given]
-    return LintRule(name, slug, level, sure, *texts, matches, needs, bool(remarks))
+    matches = [_match(place, name, item, slugs) for item in given] + remarks
+    return LintRule(name, slug, level, sure, *texts, matches, needs, bool(remarks) and not given)
 
 
 def _generic(rule):
@@ -144,7 +144,7 @@ def load(directory):
     """The rules of a folder with lint.yaml, rules.yaml and functions.yaml, and its catalogue."""
     catalogue = catalogue_module.load(directory)
     rules = read(os.path.join(directory, "lint.yaml"), catalogue)
-    remarked = {slug for rule in rules if rule.by_remarks for slugs, _ in rule.matches for slug in slugs}
+    remarked = {slug for rule in rules for slugs, _ in rule.matches for slug in slugs}
     for rule in catalogue.rules:
         if rule.wait_class == "order" and rule.slug not in remarked:
             raise rule.place.error(rule.slug, None, "no row of lint.yaml takes its remarks")

@@ -4,12 +4,14 @@
  * that is run now, record files, or a trace, for which it executes slipstream-lint with the same command line (it needs babeltrace2).
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "command.h"
 #include "lint/lint.h"
 #include "lint/output.h"
+#include "lint/timeout.h"
 #include "memory.h"
 #include "place.h"
 #include "process_state.h"
@@ -17,6 +19,8 @@
 #include "report.h"
 #include "run.h"
 #include "trace_find.h"
+
+#define NS_PER_S UINT64_C(1000000000)
 
 static bool has_trace(const struct lint_options *options)
 {
@@ -172,8 +176,11 @@ static char *record_folder(const char *asked)
 }
 
 /* NULL: it ended well. The caller frees. */
-static char *failure_of(const struct run_end *end)
+static char *failure_of(const struct lint_options *options, const struct run_end *end)
 {
+	if (options->stuck_before_ns)
+		return memory_format("not ended after %" PRIu64 " s (--timeout)",
+				     options->timeout_s);
 	if (WIFSIGNALED(end->wait_status))
 		return memory_format("signal %d (%s)", WTERMSIG(end->wait_status),
 				     strsignal(WTERMSIG(end->wait_status)));
@@ -185,7 +192,7 @@ static char *failure_of(const struct run_end *end)
 static int lint_report_of(struct lint_options *options, const struct program *program,
 			  const char *folder, uint64_t since_ns, const struct run_end *end)
 {
-	_cleanup_free_ char *error_text = NULL, *failed = failure_of(end);
+	_cleanup_free_ char *error_text = NULL, *failed = failure_of(options, end);
 	struct report *report = report_new();
 	int status;
 
@@ -204,6 +211,8 @@ static int lint_program(struct lint_options *options)
 	const char *asked = run_options_out();
 	_cleanup_free_ char *folder = NULL;
 	struct program program = {0};
+	struct lint_timeout timeout = {.after_ns = options->timeout_s * NS_PER_S};
+	struct run_watch watch;
 	struct run_end end = {0};
 	uint64_t since_ns;
 	int error, status;
@@ -213,7 +222,12 @@ static int lint_program(struct lint_options *options)
 	if (setenv("SLIPSTREAM_OUT", folder, 1) < 0)
 		command_fail(LINT_USAGE, "cannot set SLIPSTREAM_OUT: %s", strerror(errno));
 	since_ns = process_now_ns();
-	error = run_wait(program.is_elf ? program.path : NULL, options->program, NULL, &end);
+	lint_timeout_watch(&timeout, &watch);
+	error = run_wait(program.is_elf ? program.path : NULL, options->program,
+			 options->timeout_s ? &watch : NULL, &end);
+	/* Who is inside a call for less than half of the time may well have come out of it. */
+	if (timeout.ended_ns)
+		options->stuck_before_ns = timeout.ended_ns - timeout.after_ns / 2;
 	if (error || end.exec_error) {
 		if (!asked)
 			run_remove_folder(folder);

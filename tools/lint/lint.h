@@ -93,6 +93,7 @@ struct lint_result {
 	const struct lint_budget *budget; /* NULL: of a call site */
 	uint64_t entry; /* of a budget for single entries: which one had the most; else 0 */
 	uint64_t count, blocked_ns, bytes; /* of calls that are not allowed */
+	bool is_order;                     /* of a remark: no wait, so no threshold */
 	bool on_device;                    /* no host was blocked, so blocked_ns says nothing */
 	struct report_list parts, waited;  /* as in struct lint_use */
 	char *message;                     /* one line */
@@ -120,6 +121,7 @@ struct lint {
 	struct report_list reasons; /* char *: why a clean verdict would not hold */
 	/* Calls that are no results, and why. */
 	uint64_t allowed_by_program, allowed_by_config, below_threshold, cold, switched_off;
+	uint64_t stuck_before_ns;        /* as in struct lint_options (output.h) */
 	bool wants_order;                /* without remarks of a run the verdict is inconclusive */
 	bool has_order;                  /* each process ran with SLIPSTREAM_CHECK=order */
 	bool has_guard;                  /* and with guard */

@@ -26,7 +26,8 @@ enum {
 	KEY_RULES,
 	KEY_NO_ORDER,
 	KEY_GUARD,
-	KEY_REQUIRE
+	KEY_REQUIRE,
+	KEY_TIMEOUT
 };
 
 static const struct argp_option options[] = {
@@ -49,9 +50,26 @@ static const struct argp_option options[] = {
 	 1},
 	{"require", KEY_REQUIRE, "WHAT", 0,
 	 "order: inconclusive where the order of calls was not checked", 1},
+	{"timeout", KEY_TIMEOUT, "SECONDS", 0,
+	 "end PROGRAM, and what it started, after so long, and tell what stands still", 1},
 	{"rules", KEY_RULES, 0, 0, "list the rules, and which are not checked in this version", 1},
 	{0},
 };
+
+#define LONGEST_S 1000000
+
+static uint64_t seconds_of(const char *text)
+{
+	char *end;
+	unsigned long value;
+
+	errno = 0;
+	value = strtoul(text, &end, 10);
+	if (*text < '0' || *text > '9' || *end || errno || !value || value > LONGEST_S)
+		command_fail(LINT_USAGE, "--timeout %s: not a number of seconds from 1 to %d", text,
+			     LONGEST_S);
+	return value;
+}
 
 static void set_path(char **target, const char *path)
 {
@@ -119,6 +137,9 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 			command_fail(LINT_USAGE, "--require %s: only order can be required",
 				     argument);
 		given->require_order = true;
+		return 0;
+	case KEY_TIMEOUT:
+		given->timeout_s = seconds_of(argument);
 		return 0;
 	case KEY_RULES:
 		given->rules = true;

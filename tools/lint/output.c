@@ -128,6 +128,7 @@ int lint_finish(struct lint_options *options, struct report *report, const char 
 			    .baseline = options->baseline,
 			    .root = options->root,
 			    .failed = failed,
+			    .stuck_before_ns = options->stuck_before_ns,
 			    .wants_order = options->require_order};
 	int status;
 	bool good;

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 
 struct report;
@@ -24,6 +25,9 @@ struct lint_options {
 	bool no_order;      /* of a program: the order of its calls is not checked */
 	bool guard;         /* of a program: host memory of copies under way is guarded */
 	bool require_order; /* inconclusive where it was not */
+	uint64_t timeout_s; /* of a program: it is ended after so long; 0: never */
+	/* It was ended: what a thread was inside since before this time, ns of CLOCK_MONOTONIC, counts as stuck. 0: it was not ended. */
+	uint64_t stuck_before_ns;
 	struct lint_output *outputs;
 	size_t output_count;
 	char **paths;

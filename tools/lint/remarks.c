@@ -37,14 +37,54 @@ static const struct lint_stack *stack_of(struct lint *lint, const struct record_
 	return lint_stack_of(lint, report_site_of(lint->report, file, site));
 }
 
+static const char *slug_of(const struct record_file *file, const struct record_remark *remark)
+{
+	const struct record_rule *rule = (const void *)record_find(&file->rules, remark->rule);
+	const char *slug = rule ? record_string_text(file, rule->slug) : NULL;
+
+	return slug ? slug : "unknown";
+}
+
+/* Of a call that may wait: it counts while the call is in the driver (shim/check/stuck.c). */
+static bool is_inside(const char *slug)
+{
+	return !strncmp(slug, "stuck-", strlen("stuck-"));
+}
+
+/* The program asked for the wait: told only where nothing else says why the program stands still. */
+static bool is_asked(const char *slug)
+{
+	return !strcmp(slug, "stuck-asked-wait");
+}
+
+static bool is_stuck(const struct lint *lint, const struct record_remark *remark)
+{
+	return remark->count && remark->last_ns < lint->stuck_before_ns;
+}
+
+static bool has_culprit(const struct lint *lint)
+{
+	for (size_t i = 0; i < lint->report->process_count; i++) {
+		const struct record_file *file = lint->report->processes[i].file;
+
+		for (size_t k = 0; k < file->remarks.count; k++) {
+			const struct record_remark *remark = (const void *)file->remarks.records[k];
+			const char *slug = slug_of(file, remark);
+
+			if (is_inside(slug) && !is_asked(slug) && is_stuck(lint, remark))
+				return true;
+		}
+	}
+	return false;
+}
+
 static void add_remark(struct lint *lint, const struct record_file *file,
 		       const struct record_remark *remark)
 {
 	const struct record_rule *rule = (const void *)record_find(&file->rules, remark->rule);
-	const char *slug = rule ? record_string_text(file, rule->slug) : NULL;
 	const char *cause = rule ? record_string_text(file, rule->cause) : NULL;
 	struct lint_use key = {
-		.slug = slug ? slug : "unknown",
+		.slug = slug_of(file, remark),
 		.function = function_of(file, remark->function),
 		.cause = cause ? cause : "for an unknown reason",
 		.class = WAIT_ORDER,
@@ -67,12 +107,19 @@ static void add_remark(struct lint *lint, const struct record_file *file,
 
 void lint_collect_remarks(struct lint *lint)
 {
+	bool culprit = lint->stuck_before_ns && has_culprit(lint);
+
 	for (size_t i = 0; i < lint->report->process_count; i++) {
 		const struct record_file *file = lint->report->processes[i].file;
 
 		for (size_t k = 0; k < file->remarks.count; k++) {
 			const struct record_remark *remark = (const void *)file->remarks.records[k];
 
+			const char *slug = slug_of(file, remark);
+
+			if (is_inside(slug) &&
+			    (!is_stuck(lint, remark) || (culprit && is_asked(slug))))
+				continue;
 			if (remark->count && remark->allowed)
 				sum_add(&lint->allowed_by_program, remark->count);
 			else if (remark->count)

@@ -122,6 +122,7 @@ static struct lint_result *result_of(struct lint *lint, const struct lint_rule *
 	result->other_function = use->other_function;
 	result->other_stack = use->other_stack;
 	result->on_device = true;
+	result->is_order = use->class == WAIT_ORDER;
 	result->fingerprint = fingerprint_of(rule, use);
 	return result;
 }
@@ -237,7 +238,7 @@ static bool is_below(const struct lint *lint, const struct lint_result *result)
 {
 	struct lint_threshold threshold = lint_config_threshold(lint->config, result->rule);
 
-	if (result->rule->by_remarks)
+	if (result->is_order)
 		return false;
 	if (threshold.per != LINT_PER_RUN)
 		return !is_above_in_part(lint, result, &threshold);
@@ -301,7 +302,7 @@ static char *message_of(const struct lint_result *result)
 		first = ((const struct lint_part *)result->parts.items[i])->region;
 	words = lint_region_words(first);
 	region = *first ? memory_format(", in region %s", words) : memory_copy("");
-	if (result->rule->by_remarks)
+	if (result->is_order)
 		return memory_format("%s: %s (%" PRIu64 " call%s%s)%s", result->function,
 				     result->cause, result->count, result->count == 1 ? "" : "s",
 				     region, other);

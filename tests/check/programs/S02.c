@@ -6,10 +6,11 @@ int main(int argc, char **argv)
 {
 	CUdeviceptr data;
 	CUstream stream;
+	unsigned int flags;
 
 	begin(argc, argv);
-	OK(cuStreamCreate(&stream,
-			  fixed ? CU_STREAM_NON_BLOCKING : CU_STREAM_DEFAULT)); /* FOUND: S02 */
+	flags = fixed ? CU_STREAM_NON_BLOCKING : CU_STREAM_DEFAULT;
+	OK(cuStreamCreate(&stream, flags)); /* FOUND: S02 */
 	data = on_device(BYTES);
 	OK(cuMemsetD8Async(data, 0, BYTES, stream));
 	OK(cuStreamSynchronize(stream));

@@ -7,13 +7,14 @@ int main(int argc, char **argv)
 	CUstream first, second;
 	CUdeviceptr data;
 	CUevent event;
+	unsigned int flags;
 
 	begin(argc, argv);
 	first = new_stream(CU_STREAM_NON_BLOCKING);
 	second = new_stream(CU_STREAM_NON_BLOCKING);
 	data = on_device(BYTES);
-	OK(cuEventCreate(&event,
-			 fixed ? CU_EVENT_DISABLE_TIMING : CU_EVENT_DEFAULT)); /* FOUND: S06 */
+	flags = fixed ? CU_EVENT_DISABLE_TIMING : CU_EVENT_DEFAULT;
+	OK(cuEventCreate(&event, flags)); /* FOUND: S06 */
 	for (int i = 0; i < ROUNDS; i++) {
 		OK(cuMemsetD8Async(data, 0, BYTES, first));
 		OK(cuEventRecord(event, first));

@@ -8,6 +8,7 @@
 int main(int argc, char **argv)
 {
 	unsigned int value = 7, count = BYTES / 4, on = 1;
+	CUpointer_attribute sync_memops = CU_POINTER_ATTRIBUTE_SYNC_MEMOPS;
 	CUfunction fill;
 	CUstream stream;
 	CUdeviceptr data;
@@ -19,12 +20,11 @@ int main(int argc, char **argv)
 	gate = pinned(sizeof(*gate));
 	data = on_device(BYTES);
 	if (fixed)
-		OK(cuPointerSetAttribute(&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, data));
+		OK(cuPointerSetAttribute(&on, sync_memops, data));
 	OK(cuStreamWaitValue32(stream, (CUdeviceptr)gate, 1, CU_STREAM_WAIT_VALUE_GEQ));
 	OK(LAUNCH(fill, stream, &data, &value, &count));
 	if (!fixed)
-		OK(cuPointerSetAttribute(&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS,
-					 data)); /* FOUND: L06 */
+		OK(cuPointerSetAttribute(&on, sync_memops, data)); /* FOUND: L06 */
 	__atomic_store_n(gate, 1, __ATOMIC_RELEASE);
 	OK(cuStreamSynchronize(stream));
 	return 0;

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Check, S07, its half about contexts: work is put on a stream of a context that is not the thread's current one. The driver takes copies and memsets
+ * there. Of operands on several devices see the engine.
+ */
+#include "check/internal.h"
+
+#include "state/state.h"
+
+static void after(const struct call *call, const uint64_t *arguments, CUresult result)
+{
+	const struct state_context *current;
+
+	(void)arguments;
+	/* The handles 0 to 2 are the current context's own streams; a peer copy has two contexts. */
+	if (result != CUDA_SUCCESS || !call->operation || !call->stream ||
+	    (uintptr_t)call->stream_handle <= 2 || call->flags & CALL_TWO_CONTEXTS)
+		return;
+	/* A wait is order only, which may well be made from outside. */
+	if (call->operation == OPERATION_EVENT_WAIT)
+		return;
+	current = state_context_current();
+	if (current && call->context && current != call->context)
+		check_remark(call, RULE_FOREIGN_CONTEXT, NULL);
+}
+
+const struct check_rule check_context_rule = {.after = after};

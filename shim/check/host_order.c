@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Check, S05: a thread waits for a stream whose work since the last wait touched nothing but memory of the device, and next submits to another stream
+ * what uses that memory, again and again at the same two places. The host got nothing out of the wait but the order.
+ *
+ * works	under check_lock(): what each stream was given since it was waited for
+ * waited	each thread's own: its last call, if that was such a wait
+ * pairs, pair_count	under check_lock()
+ */
+#include "check/internal.h"
+
+#include <string.h>
+
+#include "state/state.h"
+
+#define WORKS_MAX  128
+#define RANGES_MAX 8
+#define PAIRS_MAX  256
+/* So often at one pair of places: once may be the end of a phase, or a measurement. */
+#define LEAST_COUNT 3
+
+struct range {
+	uint64_t address, bytes;
+};
+
+struct work {
+	const struct state_stream *stream; /* NULL: not in use */
+	bool is_host;                      /* the host may want to wait for it */
+	uint32_t count;
+	struct range writes[RANGES_MAX];
+};
+
+struct waited {
+	struct work work; /* its stream NULL: the last call was no such wait */
+	struct check_side wait;
+};
+
+struct pair {
+	struct check_side wait, submission;
+	uint32_t count;
+};
+
+static struct work works[WORKS_MAX];
+static __thread struct waited waited __attribute__((tls_model("initial-exec")));
+static struct pair pairs[PAIRS_MAX];
+static uint32_t pair_count;
+
+/* Of one piece, its operands and bytes as the call says. */
+static bool is_linear(const struct call *call)
+{
+	switch (call->function) {
+	case FUNCTION_cuMemcpyAsync:
+	case FUNCTION_cuMemcpyAsync_ptsz:
+	case FUNCTION_cuMemcpyDtoDAsync_v2:
+	case FUNCTION_cuMemcpyDtoDAsync_v2_ptsz:
+	case FUNCTION_cuMemsetD8Async:
+	case FUNCTION_cuMemsetD8Async_ptsz:
+	case FUNCTION_cuMemsetD16Async:
+	case FUNCTION_cuMemsetD16Async_ptsz:
+	case FUNCTION_cuMemsetD32Async:
+	case FUNCTION_cuMemsetD32Async_ptsz:
+		return call->bytes;
+	default:
+		return false;
+	}
+}
+
+static bool is_on_device(uint8_t kind)
+{
+	return kind == MEMORY_DEVICE || kind == MEMORY_POOL;
+}
+
+static bool stays_on_device(const struct call *call)
+{
+	return is_linear(call) && is_on_device(call->destination_kind) &&
+	       (!call->source || is_on_device(call->source_kind));
+}
+
+static bool overlaps(const struct range *range, uint64_t address, uint64_t bytes)
+{
+	return address && address < range->address + range->bytes &&
+	       range->address < address + bytes;
+}
+
+static bool uses(const struct call *call, const struct work *work)
+{
+	uint32_t i;
+
+	for (i = 0; i < work->count; i++)
+		if (overlaps(&work->writes[i], call->source, call->bytes) ||
+		    overlaps(&work->writes[i], call->destination, call->bytes))
+			return true;
+	return false;
+}
+
+/* Of this stream, or one that is free; NULL: none. */
+static struct work *find(const struct state_stream *stream)
+{
+	struct work *unused = NULL;
+	uint32_t i;
+
+	for (i = 0; i < WORKS_MAX; i++) {
+		if (works[i].stream == stream)
+			return &works[i];
+		if (!works[i].stream)
+			unused = &works[i];
+	}
+	return unused;
+}
+
+static void add(struct work *work, const struct call *call)
+{
+	/* Order between streams, and what a stream does for a pool, tell the host nothing. */
+	if (call->operation == OPERATION_EVENT_WAIT || call->operation == OPERATION_ALLOCATION)
+		return;
+	work->stream = call->stream;
+	if (!stays_on_device(call) || work->count == RANGES_MAX) {
+		work->is_host = true;
+		return;
+	}
+	work->writes[work->count++] =
+		(struct range){.address = call->destination, .bytes = call->bytes};
+}
+
+static void submitted(const struct call *call)
+{
+	struct work *work;
+
+	if (!check_lock())
+		return;
+	work = find(call->stream);
+	if (work)
+		add(work, call);
+	check_unlock();
+	if (!work)
+		check_lost("waits of the host for order: too many streams");
+}
+
+/* What it was given is known complete; *ret_work: what that was. */
+static void take(const struct state_stream *stream, struct work *ret_work)
+{
+	struct work *work;
+
+	ret_work->stream = NULL;
+	if (!check_lock())
+		return;
+	work = find(stream);
+	if (work && work->stream) {
+		*ret_work = *work;
+		memset(work, 0, sizeof(*work));
+	}
+	check_unlock();
+}
+
+static void take_all(void)
+{
+	if (!check_lock())
+		return;
+	memset(works, 0, sizeof(works));
+	check_unlock();
+}
+
+/* As in copy_wait.c. */
+static uint32_t count_pair(const struct check_side *wait, const struct check_side *submission)
+{
+	bool fits = true;
+	uint32_t i, made = 0;
+
+	if (!check_lock())
+		return 0;
+	for (i = 0; i < pair_count; i++)
+		if (pairs[i].wait.site == wait->site && pairs[i].wait.function == wait->function &&
+		    pairs[i].submission.site == submission->site &&
+		    pairs[i].submission.function == submission->function)
+			break;
+	if (i == pair_count) {
+		fits = pair_count < PAIRS_MAX;
+		if (fits)
+			pairs[pair_count++] =
+				(struct pair){.wait = *wait, .submission = *submission};
+	}
+	if (fits && ++pairs[i].count >= LEAST_COUNT)
+		made = pairs[i].count == LEAST_COUNT ? LEAST_COUNT : 1;
+	check_unlock();
+	if (!fits)
+		check_lost("waits of the host for order: too many places");
+	return made;
+}
+
+static void judge(const struct call *call)
+{
+	struct check_side submission;
+	uint32_t made;
+
+	if (!is_linear(call) || call->stream == waited.work.stream ||
+	    call->stream_kind == STREAM_LEGACY || !uses(call, &waited.work))
+		return;
+	submission = check_side_take(call);
+	for (made = count_pair(&waited.wait, &submission); made; made--)
+		check_remark_at(&waited.wait, 0, RULE_HOST_WAIT_FOR_DEVICE_ORDER, &submission);
+}
+
+static bool waits_for_stream(const struct call *call)
+{
+	return call->function == FUNCTION_cuStreamSynchronize ||
+	       call->function == FUNCTION_cuStreamSynchronize_ptsz;
+}
+
+static void after(const struct call *call, const uint64_t *arguments, CUresult result)
+{
+	const struct catalogue_row *row = &catalogue_rows[call->function];
+
+	(void)arguments;
+	if (result == CUDA_SUCCESS && call->operation && call->stream &&
+	    !(call->flags & CALL_CAPTURED)) {
+		if (waited.work.stream)
+			judge(call);
+		submitted(call);
+	}
+	waited.work.stream = NULL;
+	if (result != CUDA_SUCCESS ||
+	    (row->kind != CATALOGUE_KIND_WAIT && row->kind != CATALOGUE_KIND_QUERY))
+		return;
+	if (!waits_for_stream(call) || !call->stream || call->stream_kind == STREAM_LEGACY) {
+		take_all();
+		return;
+	}
+	take(call->stream, &waited.work);
+	if (!waited.work.stream)
+		return;
+	if (waited.work.is_host || !waited.work.count)
+		waited.work.stream = NULL;
+	else
+		waited.wait = check_side_take(call);
+}
+
+static void forget(void)
+{
+	memset(works, 0, sizeof(works));
+	memset(pairs, 0, sizeof(pairs));
+	pair_count = 0;
+	waited.work.stream = NULL;
+}
+
+const struct check_rule check_host_order_rule = {.after = after, .forget = forget};
