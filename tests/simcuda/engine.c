@@ -517,6 +517,15 @@ void sim_wait_context(struct sim_context *context)
 	context_put(context);
 }
 
+/* A load holds what submissions of other threads need (SIMCUDA_DRAIN_LOCK). */
+void sim_wait_load(struct sim_context *context)
+{
+	sim.drains++;
+	sim_wait_context(context);
+	if (!--sim.drains)
+		pthread_cond_broadcast(&sim.changed);
+}
+
 /* All streams of all contexts, work submitted while waiting too: measured for the frees. */
 void sim_wait_device(int device)
 {

@@ -92,7 +92,7 @@ static CUresult launch(CUfunction f, const unsigned grid[3], const unsigned bloc
 		/* The load waits for all that runs; also while capturing. */
 		function->loaded = true;
 		if (!stream->capture)
-			sim_wait_context(stream->context);
+			sim_wait_load(stream->context);
 		sim_cost(100000);
 	}
 	return sim_submit(stream, &work, NULL);

@@ -532,7 +532,7 @@ CUresult impl_cuFuncLoad(CUfunction function)
 	if (!found)
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (!found->loaded) {
-		sim_wait_context(context);
+		sim_wait_load(context);
 		sim_cost(100000);
 		found->loaded = true;
 	}

@@ -226,6 +226,7 @@ void sim_clock_advance(uint64_t ns); /* virtual time only */
 void sim_block(void); /* wait until something completes; gives up the lock meanwhile */
 void sim_wait_operation(struct sim_operation *operation);
 void sim_wait_context(struct sim_context *context);
+void sim_wait_load(struct sim_context *context);
 void sim_wait_device(int device);
 void sim_wait_all(void);
 void sim_wait_device_and_peers(int device);
