@@ -295,6 +295,22 @@ struct record_region *intern_region(uint32_t parent, uint32_t name, uint32_t *re
 	return key->record;
 }
 
+struct record_region *intern_known_region(uint32_t parent, const char *name, size_t length,
+					  uint32_t *ret_id)
+{
+	uint64_t text[KEY_WORDS] = {length}, word[KEY_WORDS] = {parent};
+	const struct intern_key *key = find(INTERN_STRING, hash_bytes(name, length), text, name);
+
+	if (!key)
+		return NULL;
+	word[1] = key->id;
+	key = find(INTERN_REGION, hash_words(word), word, NULL);
+	if (!key)
+		return NULL;
+	*ret_id = key->id;
+	return key->record;
+}
+
 uint32_t intern_regions(void)
 {
 	return __atomic_load_n(&next_id[INTERN_REGION], __ATOMIC_RELAXED);

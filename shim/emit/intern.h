@@ -17,6 +17,9 @@ uint32_t intern_string(const char *bytes, size_t length);
 /* As emit_string_bytes(). */
 const char *intern_string_bytes(uint32_t id, size_t *ret_length);
 struct record_region *intern_region(uint32_t parent, uint32_t name, uint32_t *ret_id);
+/* By its name's bytes; NULL: there is none. */
+struct record_region *intern_known_region(uint32_t parent, const char *name, size_t length,
+					  uint32_t *ret_id);
 uint32_t intern_regions(void); /* how many there are */
 uint32_t intern_candidate(const struct emit_candidate *candidate);
 /* The record itself, whose live fields the caller adds to, atomically; NULL: dropped. */

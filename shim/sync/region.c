@@ -49,14 +49,16 @@ bool region_is_own_process(void)
 	return __atomic_load_n(&launch_stamps.stamp[LAUNCH_ALWAYS], __ATOMIC_RELAXED) != 0;
 }
 
-/* The entry has its record in the open file. Inside `parent` if it gets it now. */
-static bool know(struct entry *entry, uint32_t parent)
+/* The entry has its record in the open file. Inside `parent` if it gets it now. `early`: it may do without. */
+static bool know(struct entry *entry, uint32_t parent, bool early)
 {
 	uint32_t generation = emit_generation();
 
 	if (generation && entry->generation == generation)
 		return true;
-	entry->record = generation ? emit_region(parent, entry->name, &entry->id) : NULL;
+	entry->record = !generation ? NULL
+			: early     ? emit_region_early(parent, entry->name, &entry->id)
+				    : emit_region(parent, entry->name, &entry->id);
 	if (!entry->record)
 		return false;
 	entry->parent = parent;
@@ -66,19 +68,20 @@ static bool know(struct entry *entry, uint32_t parent)
 	return true;
 }
 
-/* Id of the innermost of the first `count` named ones. */
-static uint32_t innermost(uint32_t count)
+/* Id of the innermost of the first `count` named ones. One that began before the steps lies in them now. */
+static uint32_t innermost(uint32_t count, bool early)
 {
 	uint32_t outer = step_region(), i, id;
 
 	for (i = 0; i < count; i++) {
 		struct entry *entry = &stack.entries[i];
 
-		if (!know(entry, outer))
+		if (!know(entry, outer, early))
 			continue;
 		if (entry->parent == outer)
 			outer = entry->id;
-		else if (emit_region(outer, entry->name, &id)) /* it began outside of the steps */
+		else if (early ? emit_region_early(outer, entry->name, &id) != NULL
+			       : emit_region(outer, entry->name, &id) != NULL)
 			outer = id;
 	}
 	return outer;
@@ -95,8 +98,8 @@ static uint8_t add_entry(const char *name)
 	}
 	strncpy(entry->name, name, REGION_NAME_LENGTH - 1);
 	entry->generation = 0;
-	if (region_is_own_process() && emit_region_has_room())
-		(void)know(entry, innermost(place));
+	if (region_is_own_process())
+		(void)know(entry, innermost(place, true), true);
 	stack.named++;
 	return (uint8_t)place;
 }
@@ -184,7 +187,7 @@ REGION_EXPORT void slipstream_allow_end(void)
 
 uint32_t region_current(void)
 {
-	return innermost(stack.named);
+	return innermost(stack.named, false);
 }
 
 bool region_allows(void)
@@ -211,7 +214,7 @@ void region_count(const struct emit_spent *spent)
 	for (i = 0; i < stack.named; i++) {
 		struct entry *entry = &stack.entries[i];
 
-		if (!know(entry, outer))
+		if (!know(entry, outer, false))
 			continue;
 		outer = entry->id;
 		add_to_entry(entry, spent);

@@ -54,6 +54,24 @@ static void find_modes(struct lint *lint)
 	}
 }
 
+/* A setting that was ignored may be what marks the steps of a budget. */
+static void find_settings(struct lint *lint)
+{
+	for (size_t i = 0; i < lint->report->process_count; i++) {
+		const struct record_file *file = lint->report->processes[i].file;
+
+		for (size_t k = 0; k < file->notes.count; k++) {
+			const struct record_note *note = (const void *)file->notes.records[k];
+			const char *text = record_string_text(file, note->text);
+
+			if (note->code != NOTE_CONFIG)
+				continue;
+			doubt(lint, memory_format("a setting was ignored: %s", text ? text : "?"));
+			return; /* the others have it from the same environment */
+		}
+	}
+}
+
 void lint_find_doubts(struct lint *lint)
 {
 	struct report *report = lint->report;
@@ -61,6 +79,7 @@ void lint_find_doubts(struct lint *lint)
 	for (size_t i = 0; i < report->reasons.count; i++)
 		doubt(lint, memory_copy(report->reasons.items[i]));
 	find_modes(lint);
+	find_settings(lint);
 	lint_find_unchecked(lint);
 	/* Of a trace the report itself says so. */
 	if (report->unknown_count && !report->trace)

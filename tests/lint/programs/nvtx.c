@@ -72,7 +72,8 @@ static void run(void)
 	nvtxDomainHandle_t domain = nvtxDomainCreateA("mine");
 	nvtxDomainHandle_t wide_domain = nvtxDomainCreateW(L"wide");
 	nvtxEventAttributes_t narrow = attributes_of(NVTX_MESSAGE_TYPE_ASCII, "ex"),
-			      wide = attributes_of(NVTX_MESSAGE_TYPE_UNICODE, L"gr\u00f6\u00dfe \U0001f600"),
+			      wide = attributes_of(NVTX_MESSAGE_TYPE_UNICODE,
+						   L"gr\u00f6\u00dfe \U0001f600"),
 			      none = attributes_of(NVTX_MESSAGE_UNKNOWN, NULL), registered;
 	nvtxRangeId_t range;
 

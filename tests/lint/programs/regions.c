@@ -157,7 +157,7 @@ int main(int argc, char **argv)
 	static const struct {
 		const char *name;
 		void (*go)(void);
-	} ways[] = {{"entries", entries}, {"step", steps},   {"graph", graphs}, {"late", late},
+	} ways[] = {{"entries", entries}, {"step", steps},    {"graph", graphs}, {"late", late},
 		    {"names", names},     {"killed", killed}, {"fork", forked},  {"deep", deep}};
 
 	begin();

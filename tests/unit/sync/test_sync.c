@@ -87,6 +87,14 @@ static const struct record_wait *wait_of(uint32_t rule, unsigned int n)
 	return records_wait(file_base(), 64 << 10, rule, n);
 }
 
+static uint32_t region_id(const char *name, uint32_t parent)
+{
+	uint32_t id = 0;
+
+	assert_non_null(emit_region(parent, name, &id));
+	return id;
+}
+
 static unsigned int findings(void)
 {
 	return records_count(file_base(), 64 << 10, RECORD_WAIT);
@@ -454,6 +462,70 @@ static void test_regions_and_allowed_scopes(void **state)
 	assert_int_equal(region_current(), 0);
 }
 
+static const struct record_region *region_of(const char *name, uint32_t parent)
+{
+	uint32_t id;
+	const struct record_region *region = emit_region(parent, name, &id);
+
+	assert_non_null(region);
+	return region;
+}
+
+/* What one entry had, not the sum; regions inside count for those around; an allowed wait counts for none. */
+static void test_entries_of_regions(void **state)
+{
+	const struct record_region *frame, *upload;
+	int i, k;
+
+	for (i = 1; i <= 4; i++) {
+		slipstream_region_begin("frame");
+		world_launch(A, KERNEL(0));
+		for (k = 0; k < i % 4; k++)
+			make(FUNCTION_cuStreamSynchronize, A, 1 * MS);
+		slipstream_region_begin("upload");
+		if (i == 2)
+			make(FUNCTION_cuStreamSynchronize, A, 7 * MS);
+		slipstream_allow_begin("meant");
+		make(FUNCTION_cuStreamSynchronize, A, 9 * MS);
+		slipstream_allow_end();
+		slipstream_region_end();
+		slipstream_region_end();
+	}
+	frame = region_of("frame", 0);
+	upload = region_of("upload", frame->id);
+	assert_int_equal(upload->parent, frame->id);
+	assert_int_equal(frame->entries, 4);
+	assert_int_equal(frame->waiting, 3);
+	assert_int_equal(frame->explicit, 3);
+	assert_int_equal(frame->explicit_entry, 2); /* as many in the third: the first such stays */
+	assert_int_equal(frame->implicit, 0);
+	assert_int_equal(frame->blocked_entry, 2);
+	assert_true(frame->blocked_ns > 8 * MS && frame->blocked_ns < 10 * MS);
+	assert_int_equal(upload->entries, 4);
+	assert_int_equal(upload->waiting, 1);
+	assert_int_equal(upload->explicit, 1);
+	assert_int_equal(upload->explicit_entry, 2);
+}
+
+/* Other sources end their own regions only, in any order. */
+static void test_sources_nest_by_themselves(void **state)
+{
+	assert_int_equal(region_begin(1, "a"), 0);
+	assert_int_equal(region_begin(2, "b"), 0);
+	assert_int_equal(region_begin(1, NULL), 1);
+	assert_int_equal(region_begin(1, "c"), 2);
+	assert_int_equal(region_current(), region_id("c", region_id("b", region_id("a", 0))));
+	assert_int_equal(region_end(2), 0);
+	assert_int_equal(region_current(), region_id("c", region_id("a", 0)));
+	assert_int_equal(region_end(2), -1);
+	assert_int_equal(region_end(1), 2);
+	assert_int_equal(region_current(), region_id("a", 0));
+	assert_int_equal(region_end(1), 1);
+	assert_int_equal(region_current(), region_id("a", 0));
+	assert_int_equal(region_end(1), 0);
+	assert_int_equal(region_current(), 0);
+}
+
 static void test_errno_is_kept(void **state)
 {
 	errno = 42;
@@ -789,6 +861,8 @@ int main(void)
 		TEST(device_join),
 		TEST(captured_calls_wait_for_nothing),
 		TEST(regions_and_allowed_scopes),
+		TEST(entries_of_regions),
+		TEST(sources_nest_by_themselves),
 		TEST(errno_is_kept),
 		TEST(blocked_calls_are_no_samples),
 		TEST(idle_table),
