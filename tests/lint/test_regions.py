@@ -104,6 +104,44 @@ class Entries(Regions):
         self.assertEqual(sum(result["count"] for result in report["results"]), 2)
 
 
+TRACE = """# A region with figures, one inside it, and one of an older library.
+1.0 host=a pid=100 tid=100 def_process pid=100 parent_pid=1 rank=-1 start_ns=1000000000 exe=1 command=1 config=2
+1.0 def_string id=1 text="demo"
+1.0 def_string id=2 text="MODE=observe\\n"
+1.0 def_string id=3 text="step"
+1.0 def_string id=4 text="inner"
+1.0 def_string id=5 text="old"
+1.0 def_string id=6 text="cuMemcpyDtoH_v2"
+1.0 def_string id=7 text="d2h"
+1.0 def_function number=0 name=6 flags=3
+1.0 def_rule number=0 slug=7 cause=7 class=2
+1.0 def_region id=1 name=3 entries=9 waiting=2 implicit=2 implicit_entry=7 blocked_ns=3000000 blocked_entry=8
+1.0 def_region id=2 name=4 parent=1 entries=1 waiting=1 implicit=1 implicit_entry=1 blocked_ns=1000000 blocked_entry=1
+1.0 def_region id=3 name=5
+1.0 def_wait id=1 function=0 rule=0 region=2 source_kind=2 destination_kind=6 idle_basis=1
+1.1 wait wait=1 blocked_ns=3000000 call_ns=2100000
+1.2 dump_begin dump=2 reason=3
+1.2 def_coverage function=0 calls=1
+1.2 dump_end dump=2 events=1
+1.2 process_end end_ns=1200000000
+"""
+
+
+class Traces(Regions):
+    def judged(self, budget, status):
+        return self.json(*self.config(f"budgets: [{{{budget}}}]\n"), self.file("a.trace", TRACE), status=status)
+
+    @unittest.skipUnless(os.path.exists(os.path.join(os.path.dirname(lint.TOOL), "lint/trace/slipstream-lint")), "no babeltrace2 here")
+    def test_entries_are_in_traces_too(self):
+        for budget, message in (("per: step, implicit: 1", "region step: 2 implicit waits in entry 7 of 9, the budget of one is 1"),
+                                ("per: step, blocked: 2ms", "region step: blocked 3.00 ms in entry 8 of 9, the budget of one is 2.00 ms"),
+                                ("region: inner, per: entry, implicit: 0", "region inner: 1 implicit wait in entry 1 of 1, the budget of one is 0"),
+                                ("region: step, implicit: 0", "region step: 1 implicit wait, its budget is 0")):
+            self.assertEqual([result["message"] for result in self.judged(budget, 1)["results"]], [message])
+        self.assertEqual(self.judged("per: step, implicit: 2", 0)["reasons"], [])
+        self.assertIn("an older library did not count entries", self.judged("region: old, per: entry, implicit: 0", 3)["reasons"][0])
+
+
 class Steps(Regions):
     TEXT = "budgets:\n- {per: step, implicit: 1, explicit: 0}\n"
     FOUND = ["region step: 1 explicit wait in entry 5 of 5, the budget of one is 0",

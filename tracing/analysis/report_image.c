@@ -228,10 +228,16 @@ static bool add_candidate(void *context, const void *definition)
 static bool add_region(void *context, const void *definition)
 {
 	const struct trace_def_region *from = definition;
-	struct record_region *record = ADD(context, RECORD_REGION, record_region);
+	/* As an early writer's: an older library sent no figures, and a process that was killed may have got no further. */
+	bool is_counted = from->parent || from->entries;
+	struct record_region *record =
+		add_record(context, RECORD_REGION,
+			   is_counted ? sizeof(*record) : offsetof(struct record_region, parent));
 
 	record->id = from->id;
 	record->name = from->name;
+	if (!is_counted)
+		return true;
 	record->parent = from->parent;
 #define FIGURE(field) record->field = from->field;
 	RECORD_REGION_FIGURES(FIGURE)
