@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * A stand-in for the preload library in the header's tests: the four functions of the public
- * header, keeping a journal that the program under test reads back through provider_journal().
+ * A stand-in for the preload library in the header's tests: the functions of the public
+ * header (without steps: TEST_OLD, a library from before they were there), keeping a journal that the program under test reads back through provider_journal().
  * Preloaded by tests/header/meson.build.
  */
 #include <stdio.h>
@@ -14,6 +14,9 @@ EXPORT void slipstream_region_end(void);
 EXPORT void slipstream_allow_begin(const char *reason);
 EXPORT void slipstream_allow_end(void);
 EXPORT const char *provider_journal(void);
+#ifndef TEST_OLD
+EXPORT void slipstream_step(void);
+#endif
 
 static __thread char journal[4096];
 
@@ -43,6 +46,13 @@ void slipstream_allow_end(void)
 {
 	note(">", "");
 }
+
+#ifndef TEST_OLD
+void slipstream_step(void)
+{
+	note("|", "");
+}
+#endif
 
 /* What this thread called since it last asked. */
 const char *provider_journal(void)

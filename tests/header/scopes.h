@@ -37,12 +37,14 @@ static inline int scopes_walk(void)
 	slipstream_allow_begin("because");
 	slipstream_allow_end();
 	slipstream_region_end();
+	slipstream_step();
 	return result + scopes_leave_early(0) + scopes_leave_early(1);
 }
 
 #define SCOPES_RESULT 2
-#define SCOPES_JOURNAL                                                                             \
-	"(loop ) (loop ) (plain <because > ) "                                                     \
+/* `step`: what the provider writes of a step; an older one has none. */
+#define SCOPES_JOURNAL(step)                                                                       \
+	"(loop ) (loop ) (plain <because > ) " step                                                \
 	"(outer <wanted > (second ) ) (outer <wanted > ) "
 
 #endif

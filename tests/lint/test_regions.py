@@ -105,7 +105,8 @@ class Entries(Regions):
 
 
 TRACE = """# A region with figures, one inside it, and one of an older library.
-1.0 host=a pid=100 tid=100 def_process pid=100 parent_pid=1 rank=-1 start_ns=1000000000 exe=1 command=1 config=2
+1.0 host=a pid=100 tid=100 dump_begin dump=1 reason=1
+1.0 def_process pid=100 parent_pid=1 rank=-1 start_ns=1000000000 exe=1 command=1 config=2
 1.0 def_string id=1 text="demo"
 1.0 def_string id=2 text="MODE=observe\\n"
 1.0 def_string id=3 text="step"
