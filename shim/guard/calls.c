@@ -29,8 +29,6 @@
 
 bool guard_on;
 
-static bool is_caught;       /* the handler is there; by whoever guards first, under the lock */
-static bool is_asked;        /* and it was tried */
 static const char *given_up; /* why nothing is guarded any more */
 
 /* Of this thread's call that goes on. */
@@ -45,13 +43,6 @@ bool guard_in_driver(void)
 	return own.calls != 0;
 }
 
-void guard_start(void)
-{
-	__atomic_store_n(&guard_on,
-			 config.mode == CONFIG_OBSERVE && config.check & CONFIG_CHECK_GUARD,
-			 __ATOMIC_RELAXED);
-}
-
 void guard_give_up(const char *why)
 {
 	struct guard_held held;
@@ -61,6 +52,25 @@ void guard_give_up(const char *why)
 	guard_end_all();
 	guard_unlock(&held);
 	check_lost(why);
+}
+
+/*
+ * From the beginning on: a call that is in the kernel with a buffer of the program's must be known when that becomes one that is guarded.
+ */
+void guard_start(void)
+{
+	struct guard_link *link;
+
+	if (config.mode != CONFIG_OBSERVE || !(config.check & CONFIG_CHECK_GUARD))
+		return;
+	link = guard_find_link();
+	if (link && guard_catch(link))
+		__atomic_store_n(&guard_on, true, __ATOMIC_RELAXED);
+	else
+		guard_give_up(link ? "guard is off: no handler for SIGSEGV could be "
+				     "installed" NOTE_CHECK_HIDES
+				   : "guard is off: libslipstream-guard.so is not "
+				     "preloaded" NOTE_CHECK_HIDES);
 }
 
 static void end_all(void)
@@ -208,21 +218,6 @@ static bool find_pages(struct guard *guard, enum memory_kind kind)
 	return guard->pages < guard->pages_end;
 }
 
-static bool is_ready(void)
-{
-	struct guard_link *link;
-
-	if (__atomic_load_n(&is_asked, __ATOMIC_ACQUIRE))
-		return is_caught;
-	link = guard_find_link();
-	is_caught = link && guard_catch(link);
-	if (!is_caught)
-		guard_give_up(link ? "guard is off: no handler for SIGSEGV could be installed"
-				   : "guard is off: libslipstream-guard.so is not preloaded");
-	__atomic_store_n(&is_asked, true, __ATOMIC_RELEASE);
-	return is_caught;
-}
-
 static void guard_copy(const struct call *call)
 {
 	bool is_destination = is_pinned(call->destination_kind);
@@ -241,11 +236,9 @@ static void guard_copy(const struct call *call)
 		return;
 	if (!find_pages(&guard, is_destination ? call->destination_kind : call->source_kind)) {
 		check_lost("guard: a copy was not followed: no whole page of registered memory, or "
-			   "not one block");
+			   "not one block" NOTE_CHECK_HIDES);
 		return;
 	}
-	if (!is_ready())
-		return;
 	guard.side = check_side_take(call);
 	if (!guard_lock(&held))
 		return;
@@ -254,7 +247,7 @@ static void guard_copy(const struct call *call)
 	guard_unlock(&held);
 	if (!is_added)
 		check_lost("guard: a copy was not followed: too many at once, or its pages cannot "
-			   "be protected");
+			   "be protected" NOTE_CHECK_HIDES);
 }
 
 static void copied(const struct call *call)
@@ -279,7 +272,8 @@ static void copied(const struct call *call)
 	if (is_guarded_form(call))
 		guard_copy(call);
 	else
-		check_lost("guard: a copy was not followed: rows, peers or batches");
+		check_lost(
+			"guard: a copy was not followed: rows, peers or batches" NOTE_CHECK_HIDES);
 }
 
 /* ---- what the host may hear of ---- */
@@ -575,7 +569,8 @@ static void learn(const struct call *call, const uint64_t *arguments, CUresult r
 	if (!guard_on || given_up)
 		return;
 	if (state_is_doubted()) {
-		guard_give_up("guard is off: calls went past the library, or a context failed");
+		guard_give_up("guard is off: calls went past the library, or a context "
+			      "failed" NOTE_CHECK_HIDES);
 		return;
 	}
 	if (guard_count && guard_lock(&held)) {

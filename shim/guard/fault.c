@@ -105,6 +105,7 @@ static void call_theirs(int number, siginfo_t *info, ucontext_t *context)
 	uint64_t signals = action_lock_take();
 	struct sigaction action = theirs;
 	sigset_t mask = context->uc_sigmask;
+	struct guard_held held;
 	int i;
 
 	if (action.sa_flags & (int)SA_RESETHAND && action.sa_handler != SIG_IGN)
@@ -115,6 +116,11 @@ static void call_theirs(int number, siginfo_t *info, ucontext_t *context)
 		if (action.sa_handler == SIG_DFL || info->si_code > 0)
 			let_die(info);
 		return;
+	}
+	/* What it looks at is as it left it, and the signal is blocked. */
+	if (guard_count && guard_lock(&held)) {
+		guard_end_all();
+		guard_unlock(&held);
 	}
 	for (i = 1; i < NSIG; i++)
 		if (sigismember(&action.sa_mask, i) == 1)
@@ -203,7 +209,6 @@ static void handle(int number, siginfo_t *info, void *given)
 	uint64_t pc = (uint64_t)context->uc_mcontext.gregs[REG_RIP];
 	bool is_write = context->uc_mcontext.gregs[REG_ERR] & FAULT_WRITES;
 	struct guard_finds finds;
-	struct guard_held held;
 	int saved_errno = errno;
 
 	finds.count = 0;
@@ -219,11 +224,6 @@ static void handle(int number, siginfo_t *info, void *given)
 			check_lost("guard: an early access is not told: the signal stack is small");
 		errno = saved_errno;
 		return;
-	}
-	/* What it looks at is as it left it. */
-	if (guard_count && guard_lock(&held)) {
-		guard_end_all();
-		guard_unlock(&held);
 	}
 	errno = saved_errno;
 	call_theirs(number, info, context);

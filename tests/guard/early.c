@@ -72,9 +72,8 @@ static void read_unaligned(void)
 	memset(block, 0, REGION);
 	OK(cuMemHostRegister(block, REGION, 0));
 	busy_on(stream);
-	OK(cuMemcpyDtoHAsync((void *)host, data, REGION - 1024,
-			     stream)); /* OTHER: read-unaligned */
-	sum += host[1500];             /* FOUND: read-unaligned L01 */
+	OK(cuMemcpyDtoHAsync((void *)host, data, REGION - 1024, stream)); /* OTHER: unaligned */
+	sum += host[1500];                                                /* FOUND: unaligned L01 */
 	OK(cuStreamSynchronize(stream));
 	CHECK(host[1500] == 42);
 }
@@ -103,9 +102,8 @@ static void write_registered(void)
 	volatile uint32_t *host = registered(REGION);
 
 	busy_on(stream);
-	OK(cuMemcpyHtoDAsync(data, (const void *)host, REGION,
-			     stream)); /* OTHER: write-registered */
-	host[1] = 7;                   /* FOUND: write-registered L02 */
+	OK(cuMemcpyHtoDAsync(data, (const void *)host, REGION, stream)); /* OTHER: write-reg */
+	host[1] = 7;                                                     /* FOUND: write-reg L02 */
 }
 
 /* In a function of the C library: the program's own line is found. */
@@ -159,6 +157,12 @@ static void *large_block(size_t bytes)
 
 #define LARGE (1UL << 20) /* a mapping of its own */
 
+/* The simulated driver uses such a block where it lies, until it has no block there: the process ends before. */
+static void end_early(void)
+{
+	_exit(0);
+}
+
 static void free_registered(void)
 {
 	CUdeviceptr to = on_device(LARGE);
@@ -167,6 +171,8 @@ static void free_registered(void)
 	busy_on(stream);
 	OK(cuMemcpyHtoDAsync(to, host, LARGE, stream)); /* OTHER: free-registered */
 	free(host);                                     /* FOUND: free-registered L02 */
+	end_early();
+	end_early();
 }
 
 static void realloc_registered(void)
@@ -177,7 +183,7 @@ static void realloc_registered(void)
 	busy_on(stream);
 	OK(cuMemcpyHtoDAsync(to, host, LARGE, stream)); /* OTHER: realloc-registered */
 	host = realloc(host, 2 * LARGE);                /* FOUND: realloc-registered L02 */
-	CHECK(host);
+	end_early();
 }
 
 /* The wait is for something else. */
@@ -275,10 +281,10 @@ static const struct guard_case cases[] = {
 	{"read-word", read_word},
 	{"write-destination", write_destination},
 	{"read-registered", read_registered},
-	{"read-unaligned", read_unaligned},
+	{"unaligned", read_unaligned},
 	{"read-generic", read_generic},
 	{"write-pinned", write_pinned},
-	{"write-registered", write_registered},
+	{"write-reg", write_registered},
 	{"write-memset", write_memset},
 	{"free-pinned", free_pinned},
 	{"unregister", unregister},

@@ -139,13 +139,15 @@ static void guarded_meanwhile(void)
 /* What is wrong stays wrong. */
 static void wrong(void)
 {
+	void *volatile none = NULL, *volatile low = (void *)16, *volatile high = (void *)-16;
+
 	begin_destination();
 	busy_on(stream);
 	OK(cuMemcpyDtoHAsync(host, data, REGION, stream));
-	CHECK(write(file, (void *)16, 8) == -1);
-	CHECK(read(file, NULL, 8) == -1);
-	CHECK(readv(ends[0], NULL, 3) == -1);
-	CHECK(write(file, (void *)-16, 64) == -1);
+	CHECK(write(file, low, 8) == -1);
+	CHECK(read(file, none, 8) == -1);
+	CHECK(readv(ends[0], none, 3) == -1);
+	CHECK(write(file, high, 64) == -1);
 	end_destination();
 }
 

@@ -17,6 +17,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 TOOL = os.environ["TESTED_TOOL"]
 DRIVER = os.environ["SIMCUDA_FOLDER"]
 PROGRAMS = os.environ["GUARD_PROGRAMS"]
+LIBRARY = os.environ["SLIPSTREAM_LIBRARY"]
 PIPELINE = os.environ.get("GUARD_PIPELINE")
 SANITIZED = any(name in os.environ for name in ("ASAN_OPTIONS", "TSAN_OPTIONS"))
 
@@ -36,6 +37,11 @@ def marked(program):
     return cases
 
 
+def environment(**variables):
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("SIMCUDA_", "CUDA_", "SLIPSTREAM_"))}
+    return {**clean, "SLIPSTREAM_LIBRARY": LIBRARY, **variables}
+
+
 class Guard(unittest.TestCase):
     maxDiff = None
 
@@ -43,7 +49,7 @@ class Guard(unittest.TestCase):
         """(exit status, what it said, report)."""
         with tempfile.TemporaryDirectory() as folder:
             done = subprocess.run([TOOL, "lint", "--guard", "--no-order", "--format", f"json={folder}/lint.json", "--driver", DRIVER, "--", *command],
-                                  capture_output=True, text=True, timeout=120, env={**os.environ, **variables})
+                                  capture_output=True, text=True, timeout=120, env=environment(**variables))
             said = done.stdout + done.stderr
             try:
                 with open(f"{folder}/lint.json") as file:
@@ -53,7 +59,7 @@ class Guard(unittest.TestCase):
 
     def program(self, name):
         path = os.path.join(PROGRAMS, f"guard-{name}")
-        cases = subprocess.run([path], capture_output=True, text=True, check=True, env={**os.environ, "LD_LIBRARY_PATH": DRIVER}).stdout.split()
+        cases = subprocess.run([path], capture_output=True, text=True, check=True, env=environment(LD_LIBRARY_PATH=DRIVER)).stdout.split()
         self.assertGreater(len(cases), 2)
         marks = marked(name)
         self.assertEqual(set(marks) - set(cases), set(), "a comment names no case")
@@ -91,7 +97,7 @@ class Guard(unittest.TestCase):
     def timed(self, check, batches):
         command = ([TOOL, "lint", "--no-order"] + (["--guard"] if check else []) + ["--format", "json=/dev/null", "--driver", DRIVER, "--", PIPELINE, batches])
         begun = time.monotonic()
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment())
         self.assertIn(batches + " batches", done.stdout, done.stderr)
         return time.monotonic() - begun
 
