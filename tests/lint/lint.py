@@ -67,7 +67,7 @@ class Lint(unittest.TestCase):
     def record(self, command, name="records", **variables):
         """A folder with the record files of a run."""
         folder = self.path(name)
-        done = subprocess.run([TOOL, "run", "--driver", DRIVER, "--out", folder, "--", command], capture_output=True, text=True,
+        done = subprocess.run([TOOL, "run", "--driver", DRIVER, "--out", folder, "--", *([command] if isinstance(command, str) else command)], capture_output=True, text=True,
                               timeout=LIMIT_S, check=False, env=environment(**variables))
         self.assertEqual(done.returncode, 0, done.stderr)
         return folder

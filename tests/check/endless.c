@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Programs, by name, that do not end by themselves soon, and do nothing that a rule could blame: they work, sleep, compute, or wait for what runs. Ended by
+ * `slipstream lint --timeout`, they have failed and that is all. `children` has a process that must be gone afterwards; its id is printed.
+ */
+#include "programs/common.h"
+
+#define LONG_S 30
+
+static void forever(void)
+{
+	for (int i = 0; i < LONG_S; i++)
+		sleep_ms(1000);
+}
+
+static void many_short_waits(CUstream stream)
+{
+	CUfunction spin = kernel("spin");
+	unsigned long time = BUSY / 100;
+
+	for (;;) {
+		OK(LAUNCH(spin, stream, &time));
+		OK(cuStreamSynchronize(stream));
+	}
+}
+
+/* A kernel that runs is no gate. */
+static void long_kernel(CUstream stream)
+{
+	CUfunction spin = kernel("spin");
+	unsigned long time = LONG_S * 1000000000UL;
+
+	OK(LAUNCH(spin, stream, &time));
+	OK(cuStreamSynchronize(stream));
+}
+
+/* The gate was open long ago; what is waited for is the kernel. */
+static void kernel_behind_open_gate(CUstream stream)
+{
+	uint32_t *gate = pinned(sizeof(*gate));
+
+	*gate = 1;
+	OK(cuStreamWaitValue32(stream, (CUdeviceptr)gate, 1, CU_STREAM_WAIT_VALUE_GEQ));
+	OK(cuStreamSynchronize(stream));
+	long_kernel(stream);
+}
+
+static void children(void)
+{
+	pid_t child = fork();
+
+	if (!child) {
+		forever();
+		_exit(0);
+	}
+	printf("%d\n", (int)child);
+	(void)fflush(stdout);
+	forever();
+}
+
+int main(int argc, char **argv)
+{
+	const char *name = argc > 1 ? argv[1] : "";
+	CUstream stream;
+
+	start();
+	stream = new_stream(CU_STREAM_NON_BLOCKING);
+	if (!strcmp(name, "many-short-waits"))
+		many_short_waits(stream);
+	else if (!strcmp(name, "long-kernel"))
+		long_kernel(stream);
+	else if (!strcmp(name, "kernel-behind-open-gate"))
+		kernel_behind_open_gate(stream);
+	else if (!strcmp(name, "children"))
+		children();
+	else if (!strcmp(name, "sleeps"))
+		forever();
+	else
+		return 2;
+	return 0;
+}
