@@ -13,9 +13,11 @@
 #include "text.h"
 #include "watch.h"
 
-#define EVERY_NS  UINT64_C(1000000000)
-#define ROWS_MAX  20
-#define ROWS_KEPT 6 /* of the screen, for head, foot and prompt */
+#define EVERY_NS        UINT64_C(1000000000)
+#define ROWS_MAX        20
+#define ROWS_KEPT       6 /* of the screen, for head, foot and prompt */
+#define COLUMNS_LEAST   20
+#define COLUMNS_ASSUMED 120
 
 struct live {
 	struct watch_stats before;
@@ -89,20 +91,78 @@ static unsigned int room(void)
 	return size.ws_row - ROWS_KEPT < ROWS_MAX ? size.ws_row - ROWS_KEPT : ROWS_MAX;
 }
 
+static unsigned int columns(void)
+{
+	struct winsize size;
+
+	if (ioctl(fileno(stderr), TIOCGWINSZ, &size) || size.ws_col < COLUMNS_LEAST)
+		return COLUMNS_ASSUMED;
+	return size.ws_col;
+}
+
+/* "  lost: 3 records, 1 libraries", in as many rows as it takes. */
+static void draw_lost(struct live *live, const struct watch_stats *stats)
+{
+	const struct {
+		uint64_t count;
+		const char *what;
+	} losses[] = {
+		{stats->lost_records, "records"},
+		{stats->lost_calls, "calls without room"},
+		{stats->deep_calls, "calls too deep"},
+		{stats->left_calls, "calls left without return"},
+		{stats->late_returns, "calls begun before"},
+		{stats->lost_callers, "callers"},
+		{stats->lost_processes, "processes"},
+		{stats->lost_process_records, "news of processes"},
+		{stats->lost_mappings, "news of mappings"},
+		{stats->unwatched_libraries, "libraries"},
+		{stats->unwatched_functions, "functions"},
+		{stats->unheard_shims, "files whose claims are not heard"},
+		{stats->unseen_switches, "switches (put right)"},
+		{stats->missed_runs, "looks"},
+	};
+	unsigned int width = columns(), used = width;
+	unsigned int before = live->rows;
+
+	for (size_t i = 0; i < ARRAY_SIZE(losses); i++) {
+		_cleanup_free_ char *text = NULL;
+		unsigned int length;
+
+		if (!losses[i].count)
+			continue;
+		text = memory_format("%" PRIu64 " %s", losses[i].count, losses[i].what);
+		length = (unsigned int)strlen(text) + 2;
+		if (used + length >= width) {
+			(void)fprintf(stderr, "%s  lost: %s", live->rows > before ? "\n" : "",
+				      text);
+			used = 8;
+			live->rows++;
+		} else {
+			(void)fprintf(stderr, ", %s", text);
+		}
+		used += length;
+	}
+	if (live->rows > before)
+		(void)fprintf(stderr, "\n");
+}
+
 static void draw(struct live *live, const struct watch_stats *stats, const struct row *rows,
 		 size_t count, uint64_t span_ns)
 {
-	unsigned int shown = room();
+	unsigned int shown = room(), losses;
 	char time[TEXT_FIGURE], share[TEXT_FIGURE], all[TEXT_FIGURE];
 
 	live_clear(live);
-	(void)fprintf(stderr,
-		      "%" PRIu32 " of %" PRIu32 " processes run, %" PRIu64 " records%s\n"
-		      "  %9s %8s %10s  %10s %10s  %s\n",
-		      stats->alive, stats->processes, stats->records,
-		      stats->lost_records || stats->lost_calls ? " (some lost)" : "", "in it",
-		      "share", "calls/s", "all calls", "all time", "function");
-	live->rows = 2;
+	(void)fprintf(stderr, "%" PRIu32 " of %" PRIu32 " processes run, %" PRIu64 " records\n",
+		      stats->alive, stats->processes, stats->records);
+	live->rows = 1;
+	draw_lost(live, stats);
+	losses = live->rows - 1;
+	shown = shown > losses ? shown - losses : 1;
+	live->rows++;
+	(void)fprintf(stderr, "  %9s %8s %10s  %10s %10s  %s\n", "in it", "share", "calls/s",
+		      "all calls", "all time", "function");
 	for (size_t i = 0; i < count && i < shown; i++, live->rows++)
 		(void)fprintf(stderr, "  %9s %8s %10.0f  %10" PRIu64 " %10s  %s\n",
 			      text_ns(rows[i].ns, time), text_share(rows[i].ns, span_ns, share),

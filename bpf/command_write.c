@@ -395,6 +395,14 @@ static void put_loss(struct writer *writer, const struct watch_stats *stats, uin
 		.late_returns = stats->late_returns,
 		.lost_callers = stats->lost_callers,
 		.least_ns = writer->options.least_ns,
+		.lost_processes = stats->lost_processes,
+		.lost_process_records = stats->lost_process_records,
+		.lost_mappings = stats->lost_mappings,
+		.unwatched_libraries = stats->unwatched_libraries,
+		.unwatched_functions = stats->unwatched_functions,
+		.unheard_shims = stats->unheard_shims,
+		.unseen_switches = stats->unseen_switches,
+		.missed_runs = stats->missed_runs,
 	};
 
 	for (uint32_t i = 0; i < WATCH_FUNCTION_COUNT; i++)
@@ -418,6 +426,14 @@ static void put_loss(struct writer *writer, const struct watch_stats *stats, uin
 					     .late_returns = loss.late_returns,
 					     .lost_callers = loss.lost_callers,
 					     .least_ns = loss.least_ns,
+					     .lost_processes = loss.lost_processes,
+					     .lost_process_records = loss.lost_process_records,
+					     .lost_mappings = loss.lost_mappings,
+					     .unwatched_libraries = loss.unwatched_libraries,
+					     .unwatched_functions = loss.unwatched_functions,
+					     .unheard_shims = loss.unheard_shims,
+					     .unseen_switches = loss.unseen_switches,
+					     .missed_runs = loss.missed_runs,
 				     });
 }
 

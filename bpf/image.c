@@ -14,6 +14,8 @@
 
 #include <gelf.h>
 
+#include "elf_limits.h"
+
 struct image_segment {
 	uint64_t address, offset, size;
 };
@@ -93,7 +95,7 @@ static int read_symbols(struct image *image, Elf *elf, const char *prefix, int e
 			chosen = section;
 	}
 	if (!chosen || !gelf_getshdr(chosen, &header) || !header.sh_entsize ||
-	    header.sh_size > SYMBOL_TABLE_LIMIT)
+	    header.sh_size > SYMBOL_TABLE_LIMIT || !elf_names_fit(elf, header.sh_link))
 		return -EINVAL;
 	data = elf_getdata(chosen, NULL);
 	if (!data)
@@ -133,6 +135,8 @@ int image_read(struct image *ret_image, int file, const char *prefix, int export
 		return -errno;
 	image.device = status.st_dev;
 	image.inode = status.st_ino;
+	if (!elf_limits_hold(file))
+		return -EINVAL;
 	elf_version(EV_CURRENT);
 	elf = elf_begin(file, ELF_C_READ, NULL);
 	if (!elf || elf_kind(elf) != ELF_K_ELF)

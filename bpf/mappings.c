@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <linux/perf_event.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,15 +15,17 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { PAGES = 32, MESSAGE_LIMIT = 65536 }; /* pages of each ring; a message's size is 16 bits */
+enum { PAGES = 64, MESSAGE_LIMIT = 65536 }; /* pages of each ring; a message's size is 16 bits */
 
 struct processor {
 	int event;
 	struct perf_event_mmap_page *page;
+	uint64_t lost; /* by the last look */
 };
 
 struct mappings {
 	size_t page_size, count;
+	bool counts_losses; /* the kernel does (6.0); else it tells with the next message that has room, if one comes */
 	struct processor *processor;
 	unsigned char *message; /* one that goes around the ring's end */
 };
@@ -49,12 +52,18 @@ static int open_one(struct mappings *mappings, int number)
 		.exclude_kernel = 1,
 		.use_clockid = 1,
 		.clockid = CLOCK_MONOTONIC,
+		.read_format = mappings->counts_losses ? PERF_FORMAT_LOST : 0,
 	};
 	struct processor *processor = &mappings->processor[mappings->count];
 	void *memory;
 
 	processor->event = (int)syscall(SYS_perf_event_open, &attributes, -1, number, -1,
 					PERF_FLAG_FD_CLOEXEC);
+	if (processor->event < 0 && errno == EINVAL && mappings->counts_losses &&
+	    !mappings->count) {
+		mappings->counts_losses = false;
+		return open_one(mappings, number);
+	}
 	if (processor->event < 0)
 		return -errno;
 	memory = mmap(NULL, (PAGES + 1) * mappings->page_size, PROT_READ | PROT_WRITE, MAP_SHARED,
@@ -79,6 +88,7 @@ int mappings_open(struct mappings **ret_mappings)
 	if (!mappings)
 		return -ENOMEM;
 	mappings->page_size = (size_t)sysconf(_SC_PAGESIZE);
+	mappings->counts_losses = true;
 	mappings->processor = calloc((size_t)processors, sizeof(*mappings->processor));
 	mappings->message = malloc(MESSAGE_LIMIT);
 	if (mappings->processor && mappings->message) {
@@ -116,6 +126,7 @@ struct drain {
 	struct places *places;
 	void (*each)(pid_t process, const struct place *place, void *data);
 	void *data;
+	bool counts_losses;
 	uint64_t lost;
 };
 
@@ -129,8 +140,8 @@ struct mapping_message {
 	char path[];
 };
 
-static void take_mapping(const struct drain *drain, const struct mapping_message *message,
-			 size_t size, uint64_t ns)
+static void take_mapping(struct drain *drain, const struct mapping_message *message, size_t size,
+			 uint64_t ns)
 {
 	size_t room = size - sizeof(*message);
 	struct place place = {
@@ -146,8 +157,10 @@ static void take_mapping(const struct drain *drain, const struct mapping_message
 
 	if (!place.inode) /* "//anon", "[vdso]" */
 		length = 0;
-	if (places_map(drain->places, (pid_t)message->process, &place, length) || !drain->each ||
-	    length == room)
+	/* Without room for it nobody knows later what stood there; a library is found all the same. */
+	if (places_map(drain->places, (pid_t)message->process, &place, length))
+		drain->lost++;
+	if (!drain->each || length == room)
 		return;
 	if (!length)
 		place.path = "";
@@ -177,12 +190,24 @@ static void take(struct drain *drain, const struct perf_event_header *header)
 			places_exec(drain->places, (pid_t)ids[0], trailer->ns);
 		break;
 	case PERF_RECORD_LOST:
-		if (size >= sizeof(*header) + 16)
+		if (size >= sizeof(*header) + 16 && !drain->counts_losses)
 			drain->lost += ((const uint64_t *)(header + 1))[1];
 		break;
 	default:
 		break;
 	}
+}
+
+/* A ring that was never full has lost nothing. */
+static void count_losses(struct processor *processor, size_t used, size_t size, struct drain *drain)
+{
+	uint64_t counts[2]; /* of events, which are none; of lost messages */
+
+	if (!drain->counts_losses || used < size - MESSAGE_LIMIT ||
+	    read(processor->event, counts, sizeof(counts)) != sizeof(counts))
+		return;
+	drain->lost += counts[1] - processor->lost;
+	processor->lost = counts[1];
 }
 
 static void drain_one(struct mappings *mappings, struct processor *processor, struct drain *drain)
@@ -191,7 +216,7 @@ static void drain_one(struct mappings *mappings, struct processor *processor, st
 	size_t size = PAGES * mappings->page_size;
 	/* Pairs with the kernel's release of the head: what lies before it is written. */
 	uint64_t head = __atomic_load_n(&processor->page->data_head, __ATOMIC_ACQUIRE);
-	uint64_t tail = processor->page->data_tail;
+	uint64_t tail = processor->page->data_tail, used = head - tail;
 
 	while (tail < head) {
 		size_t at = tail % size;
@@ -210,13 +235,19 @@ static void drain_one(struct mappings *mappings, struct processor *processor, st
 	}
 	/* Pairs with the kernel's load: it writes there only once all has been read. */
 	__atomic_store_n(&processor->page->data_tail, tail, __ATOMIC_RELEASE);
+	count_losses(processor, used, size, drain);
 }
 
 uint64_t mappings_drain(struct mappings *mappings, struct places *places,
 			void (*each)(pid_t process, const struct place *place, void *data),
 			void *data)
 {
-	struct drain drain = {.places = places, .each = each, .data = data};
+	struct drain drain = {
+		.places = places,
+		.each = each,
+		.data = data,
+		.counts_losses = mappings->counts_losses,
+	};
 
 	for (size_t i = 0; i < mappings->count; i++)
 		drain_one(mappings, &mappings->processor[i], &drain);

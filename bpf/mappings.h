@@ -17,7 +17,7 @@ struct mappings;
 int mappings_open(struct mappings **ret_mappings);
 /*
  * Hands over what has come: into `places`, mappings also to `each`. Returns the number of messages that
- * were lost because nobody came in time.
+ * were lost because nobody came in time, or that `places` had no room for.
  */
 uint64_t mappings_drain(struct mappings *mappings, struct places *places,
 			void (*each)(pid_t process, const struct place *place, void *data),

@@ -10,6 +10,8 @@
 
 #include <gelf.h>
 
+#include "elf_limits.h"
+
 enum { NOTE_TYPE = 3, SECTION_LIMIT = 1 << 20 };
 
 /* Each register by its four names, largest first. */
@@ -196,9 +198,12 @@ int usdt_read(int file, const char *provider, struct usdt_note *ret_notes)
 	Elf *elf;
 	int r = 0;
 
+	if (!elf_limits_hold(file))
+		return -EINVAL;
 	elf_version(EV_CURRENT);
 	elf = elf_begin(file, ELF_C_READ, NULL);
-	if (!elf || elf_kind(elf) != ELF_K_ELF || elf_getshdrstrndx(elf, &names))
+	if (!elf || elf_kind(elf) != ELF_K_ELF || elf_getshdrstrndx(elf, &names) ||
+	    !elf_names_fit(elf, names))
 		r = -EINVAL;
 	while (!r && (section = elf_nextscn(elf, section))) {
 		GElf_Shdr header;

@@ -298,8 +298,21 @@ static void say_lost_children(struct watch *watch)
 	if (watch->children_said || !counts_lost(watch, LOSS_WATCHED))
 		return;
 	watch->children_said = true;
-	watch_say(watch, "more than %d processes at a time: those that came then are not watched",
-		  RECORD_PROCESSES);
+	watch_say(watch, "more than %u processes at a time: those that came then are not watched",
+		  bpf_map__max_entries(watch->skeleton->maps.watched));
+}
+
+/* Of messages that were lost, what they told is read. */
+static void drain_mappings(struct watch *watch)
+{
+	uint64_t before = watch->lost_mappings;
+
+	if (watch->mappings)
+		watch->lost_mappings +=
+			mappings_drain(watch->mappings, watch->places, process_note, watch);
+	watch->must_scan |= watch->lost_mappings != before;
+	if (!watch->mappings || watch->must_scan)
+		process_scan_all(watch);
 }
 
 /* Mappings first: a record's call came after the mapping that it was made from. */
@@ -308,11 +321,7 @@ static int drain(struct watch *watch)
 	uint64_t losses;
 	int r;
 
-	if (watch->mappings)
-		watch->lost_mappings +=
-			mappings_drain(watch->mappings, watch->places, process_note, watch);
-	else
-		process_scan_all(watch);
+	drain_mappings(watch);
 	process_look_at(watch);
 	r = ring_buffer__consume(watch->ring);
 	losses = counts_lost(watch, LOSS_PROCESS);
@@ -391,6 +400,8 @@ void watch_done(struct watch *watch)
 	free(watch->library);
 	free(watch->public_libraries);
 	free(watch->rejected);
+	free(watch->unwatched.items);
+	free(watch->unheard.items);
 	shims_done(watch);
 	free(watch->shim);
 	free(watch);

@@ -103,11 +103,21 @@ struct watch_stats {
 	uint64_t left_calls;   /* left by longjmp or an exception: no return seen */
 	uint64_t late_returns; /* entered before the watch began, or a process added: not counted */
 	uint64_t lost_callers; /* options.callers: no room */
-	uint64_t
-		unseen_switches; /* that the scheduler did not tell; put right by the task's own clock */
+	/* That the scheduler did not tell: put right by the task's own clock, so nothing is missing. */
+	uint64_t unseen_switches;
 	uint64_t lost_processes; /* children that found no room: not watched */
-	uint32_t processes;      /* seen so far: roots, their children, or with `all` who called */
-	uint32_t alive;          /* of those */
+	uint64_t
+		lost_process_records; /* ring full: beginnings, ends, programs; looked up afterwards */
+	uint64_t
+		lost_mappings; /* the kernel's messages, or no room: libraries and callers may be missing */
+	uint64_t
+		unwatched_libraries; /* driver libraries found that could not be probed; each once */
+	uint64_t unwatched_functions; /* of those that are: that the kernel refused to probe */
+	uint64_t unheard_shims; /* options.claimed: files of the shim whose probes are not heard */
+	uint64_t
+		missed_runs; /* that the kernel left out, of the watch's programs but those at functions */
+	uint32_t processes; /* seen so far: roots, their children, or with `all` who called */
+	uint32_t alive;     /* of those */
 };
 
 /* options.callers: calls from one place; exact. `by` and `shim` as in watch_call. */
@@ -192,6 +202,8 @@ struct watch_options {
 	unsigned int frames; /* of stacks, 1 to WATCH_FRAMES; 0: 1 */
 	uint64_t least_ns;   /* shorter calls are counted, but give no record */
 	size_t ring_bytes;   /* power of two, at least a page; 0: 8 MiB */
+	uint32_t process_room,
+		caller_room; /* kept at a time; 0: RECORD_PROCESSES, RECORD_CALLERS */
 	/* Told of claims, in watch_poll(), where the shim has its probes. NULL: not attached to them. */
 	void (*claimed)(const struct watch_claim *claim, void *data);
 	void *claimed_data;

@@ -109,6 +109,10 @@ static int load(struct watch *watch)
 	bpf_map__set_max_entries(skeleton->maps.ring, (__u32)ring_bytes(watch));
 	if (!watch->options.callers)
 		bpf_map__set_max_entries(skeleton->maps.callers, 1);
+	else if (watch->options.caller_room)
+		bpf_map__set_max_entries(skeleton->maps.callers, watch->options.caller_room);
+	if (watch->options.process_room)
+		bpf_map__set_max_entries(skeleton->maps.watched, watch->options.process_room);
 	set_form(watch);
 	return watch_bpf__load(skeleton);
 }

@@ -27,6 +27,26 @@ uint64_t counts_lost(const struct watch *watch, __u32 which)
 	return sum;
 }
 
+/*
+ * A program at a tracepoint does not run where it runs on that processor already. Those at functions do; theirs stay 0. Programs that were not
+ * loaded have no descriptor.
+ */
+static uint64_t missed_runs(const struct watch *watch)
+{
+	struct bpf_program *program;
+	uint64_t sum = 0;
+
+	bpf_object__for_each_program(program, watch->skeleton->obj)
+	{
+		struct bpf_prog_info info = {0};
+		__u32 size = sizeof(info);
+
+		if (!bpf_obj_get_info_by_fd(bpf_program__fd(program), &info, &size))
+			sum += info.recursion_misses;
+	}
+	return sum;
+}
+
 int watch_stats(struct watch *watch, struct watch_stats *stats)
 {
 	int map = bpf_map__fd(watch->skeleton->maps.counts), r = 0;
@@ -43,6 +63,12 @@ int watch_stats(struct watch *watch, struct watch_stats *stats)
 		.lost_callers = counts_lost(watch, LOSS_CALLER),
 		.unseen_switches = counts_lost(watch, LOSS_SWITCH),
 		.lost_processes = counts_lost(watch, LOSS_WATCHED),
+		.lost_process_records = counts_lost(watch, LOSS_PROCESS),
+		.lost_mappings = watch->lost_mappings,
+		.unwatched_libraries = watch->unwatched.count,
+		.unwatched_functions = watch->unwatched_functions,
+		.unheard_shims = watch->unheard.count,
+		.missed_runs = missed_runs(watch),
 		.processes = (uint32_t)watch->processes,
 		.alive = (uint32_t)watch->alive,
 	};

@@ -122,14 +122,17 @@ static void consider_shim(struct watch *watch, pid_t process, const struct place
 		close(file);
 	}
 	shim_note(watch, place->device, place->inode);
+	if (file < 0 && watch->options.claimed)
+		identities_note(&watch->unheard, place->device, place->inode);
 }
 
-/* Of a process that lives. With `all` one word stands for everybody. */
-static void say_refused(struct watch *watch, pid_t process, int number)
+/* Told of a process that lives; with `all` one word stands for everybody. */
+static void say_refused(struct watch *watch, pid_t process, const struct place *place, int number)
 {
 	bool is_right = (number == EACCES || number == EPERM) &&
 			!capability_is_there(CAPABILITY_SYS_PTRACE);
 
+	identities_note(&watch->unwatched, place->device, place->inode);
 	if (kill(process, 0) && errno != EPERM)
 		return;
 	if (watch->options.all && watch->refused_said)
@@ -141,13 +144,16 @@ static void say_refused(struct watch *watch, pid_t process, int number)
 }
 
 /* What is found is probed, or it is said why not: its calls will be missing. */
-static void add_found(struct watch *watch, pid_t process, int file, const char *path)
+static void add_found(struct watch *watch, pid_t process, const struct place *place, int file,
+		      const char *path)
 {
 	struct watch_error error = {0};
 	int r = library_add(watch, file, path, &error);
 
 	if (!r) {
 		watch_say(watch, "found %s", watch->library[watch->libraries - 1].public.path);
+	} else if (r > 0 || r == -EINVAL || r == -ENOENT) {
+		return; /* known, or none */
 	} else if (r == -ENOSPC) {
 		if (!watch->libraries_said)
 			watch_say(watch,
@@ -156,10 +162,12 @@ static void add_found(struct watch *watch, pid_t process, int file, const char *
 				  "are not watched",
 				  process, LIBRARY_LIMIT);
 		watch->libraries_said = true;
-	} else if (r < 0 && r != -EINVAL && r != -ENOENT) {
+	} else {
 		watch_say(watch, "process %d: its driver library is not watched: %s", process,
 			  error.text[0] ? error.text : strerror(-r));
 	}
+	if (r)
+		identities_note(&watch->unwatched, place->device, place->inode);
 }
 
 void library_consider(struct watch *watch, pid_t process, const struct place *place)
@@ -179,7 +187,7 @@ void library_consider(struct watch *watch, pid_t process, const struct place *pl
 		return;
 	file = open_mapped(process, place);
 	if (file < 0) {
-		say_refused(watch, process, -file);
+		say_refused(watch, process, place, -file);
 		return;
 	}
 	/* What lies at that name now must be what the process has mapped. */
@@ -192,6 +200,7 @@ void library_consider(struct watch *watch, pid_t process, const struct place *pl
 		watch_say(watch,
 			  "process %d: the file at the name of its driver library is another",
 			  process);
+		identities_note(&watch->unwatched, place->device, place->inode);
 		close(file);
 		return;
 	}
@@ -199,6 +208,6 @@ void library_consider(struct watch *watch, pid_t process, const struct place *pl
 		close(file);
 		return;
 	}
-	add_found(watch, process, file, path);
+	add_found(watch, process, place, file, path);
 	free(path);
 }

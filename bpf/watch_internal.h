@@ -28,10 +28,16 @@ struct identity {
 	ino_t inode;
 };
 
-enum { IDENTITIES = 8, LIBRARY_LIMIT = 64 };
+enum { IDENTITIES = 8, LIBRARY_LIMIT = 64, IDENTITIES_LIMIT = 4096 };
 
 struct file_identity {
 	struct identity identity[IDENTITIES];
+	size_t count;
+};
+
+/* Files of which one thing is known; each once. */
+struct identities {
+	struct identity *items;
 	size_t count;
 };
 
@@ -131,7 +137,10 @@ struct watch {
 	struct mappings *mappings; /* NULL: refused */
 	struct pending *pending;
 	size_t pendings;
-	uint64_t lost_mappings;                   /* messages; told to nobody yet */
+	uint64_t lost_mappings;               /* messages, or no room for them */
+	struct identities unwatched, unheard; /* driver libraries; files of the shim */
+	uint64_t unwatched_functions;
+	bool must_scan;                           /* messages were lost since mappings were read */
 	uint64_t seen_process_losses;             /* LOSS_PROCESS at the last look */
 	uint64_t pruned_ns, scanned_ns, found_ns; /* when that was done last */
 	struct answer answer[ANSWERS];
@@ -171,6 +180,8 @@ int library_add(struct watch *watch, int file, const char *path, struct watch_er
 int library_add_path(struct watch *watch, const char *path, struct watch_error *error);
 bool identity_matches(const struct file_identity *file, dev_t device, ino_t inode);
 void identity_add(struct file_identity *file, dev_t device, ino_t inode);
+/* Once for each file; of more than IDENTITIES_LIMIT the last is counted for all. */
+void identities_note(struct identities *identities, dev_t device, ino_t inode);
 /* All names of an open file. */
 struct stat;
 void identify(struct watch *watch, struct file_identity *ret_file, int file,
@@ -223,7 +234,7 @@ void process_whose(struct watch *watch, pid_t process, uint32_t function, uint64
 void process_prune(struct watch *watch);
 /* Notes a mapping that was told, for process_look_at(); called from inside the reading of messages. */
 void process_note(pid_t process, const struct place *place, void *watch);
-/* Without messages: reads the mappings of all that live, now and then. */
+/* Without messages, and where some were lost: reads the mappings of all that live, 20 times a second at most. */
 void process_scan_all(struct watch *watch);
 /* Libraries among the mappings that were noted. */
 void process_look_at(struct watch *watch);

@@ -34,6 +34,23 @@ void identity_add(struct file_identity *file, dev_t device, ino_t inode)
 	file->identity[file->count++] = (struct identity){device, inode};
 }
 
+void identities_note(struct identities *identities, dev_t device, ino_t inode)
+{
+	struct identity *grown;
+
+	for (size_t i = 0; i < identities->count; i++) {
+		if (identities->items[i].inode == inode && identities->items[i].device == device)
+			return;
+	}
+	if (identities->count >= IDENTITIES_LIMIT)
+		return;
+	grown = reallocarray(identities->items, identities->count + 1, sizeof(*grown));
+	if (!grown)
+		return;
+	identities->items = grown;
+	grown[identities->count++] = (struct identity){device, inode};
+}
+
 /* What our own mapping at that address is called in /proc/self/maps. */
 static void identify_mapping(struct file_identity *file, uint64_t address)
 {
@@ -191,6 +208,7 @@ static int attach(struct watch *watch, struct library *library, struct watch_err
 	watch_say(watch,
 		  "%s: functions that the kernel refuses to probe, and which are not watched: %zu",
 		  library->public.path, library->probes - kept);
+	watch->unwatched_functions += library->probes - kept;
 	library->probes = kept;
 	library->public.probed = (uint32_t)kept;
 	r = attach_probes(watch, library->file, library->probe, library->probes, error);

@@ -50,8 +50,9 @@ static void name_program(const struct watch *watch, struct process *process, uin
 		path[length] = 0;
 		program = path;
 	}
+	program = strdup(program ? program : ""); /* it may be the one that is there */
 	free((char *)process->public.program);
-	process->public.program = strdup(program ? program : "");
+	process->public.program = program;
 }
 
 struct process *process_new(struct watch *watch, pid_t id, pid_t parent, uint64_t since_ns,
@@ -99,12 +100,13 @@ void process_note(pid_t id, const struct place *place, void *data)
 	if (!library_is_named(watch, place))
 		return;
 	grown = reallocarray(watch->pending, watch->pendings + 1, sizeof(*grown));
-	if (!grown)
-		return;
-	watch->pending = grown;
-	new.place.path = strdup(place->path);
+	if (grown)
+		watch->pending = grown;
+	new.place.path = grown ? strdup(place->path) : NULL;
 	if (new.place.path)
 		watch->pending[watch->pendings++] = new;
+	else
+		watch->lost_mappings++;
 }
 
 void process_scan_all(struct watch *watch)
@@ -114,6 +116,7 @@ void process_scan_all(struct watch *watch)
 	if (now - watch->scanned_ns < SCAN_NS)
 		return;
 	watch->scanned_ns = now;
+	watch->must_scan = false;
 	if (watch->options.all && now - watch->found_ns > FIND_NS) {
 		roots_find(watch);
 		watch->found_ns = watch_now_ns();
@@ -206,6 +209,12 @@ void process_take(struct watch *watch, const struct process_record *record)
 	}
 }
 
+static void look_again(struct watch *watch, struct process *process)
+{
+	name_program(watch, process, UINT64_MAX, process->public.program);
+	(void)process_look(watch, process->public.id);
+}
+
 void process_resync(struct watch *watch)
 {
 	int map = bpf_map__fd(watch->skeleton->maps.watched);
@@ -223,6 +232,9 @@ void process_resync(struct watch *watch)
 			process = process_new(watch, (pid_t)key, 0, watched.since_ns, NULL);
 		if (watched.ended_ns)
 			process_end(watch, process, watched.ended_ns);
+		/* What it has mapped, and what program it runs, was told while nobody knew it, or by records that were lost. */
+		else if (process)
+			look_again(watch, process);
 	}
 }
 

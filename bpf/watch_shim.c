@@ -52,7 +52,7 @@ static int fill_probe(struct watch *watch, int kind, const struct usdt_note *not
 }
 
 /* Ends before beginnings: a scope that is seen to begin is seen to end. */
-static void attach_notes(struct watch *watch, int file)
+static void attach_notes(struct watch *watch, int file, const struct stat *status)
 {
 	static const int order[] = {PROBE_SCOPE_EXIT, PROBE_REWRITE, PROBE_SCOPE_ENTER};
 	struct usdt_note note[USDT_NOTES];
@@ -75,6 +75,8 @@ static void attach_notes(struct watch *watch, int file)
 		watch_say(watch, "the shim's probes cannot be used: %s", strerror(-r));
 	else if (!probes)
 		watch_say(watch, "the shim has no probes for tracers: what it claims is not heard");
+	if (r || !probes)
+		identities_note(&watch->unheard, status->st_dev, status->st_ino);
 }
 
 const struct shim *shim_find(const struct watch *watch, dev_t device, ino_t inode)
@@ -133,6 +135,8 @@ void shim_add(struct watch *watch, int file)
 						identity.identity[i].inode);
 	if (!shim)
 		shim = new_shim(watch, &identity);
+	if (!shim && watch->options.claimed)
+		identities_note(&watch->unheard, status.st_dev, status.st_ino);
 	if (!shim || shim->is_read)
 		return;
 	for (size_t i = 0; i < identity.count; i++)
@@ -140,7 +144,7 @@ void shim_add(struct watch *watch, int file)
 			     identity.identity[i].inode);
 	shim->is_read = !image_read(&shim->image, file, "", 0);
 	if (watch->options.claimed)
-		attach_notes(watch, file);
+		attach_notes(watch, file, &status);
 }
 
 void shims_done(struct watch *watch)

@@ -174,11 +174,50 @@ bool report_witness_has_calls(const struct report *report)
 	return report->witness && witness_number(report->witness, "entries");
 }
 
-static void add_reason(struct report *report, uint64_t count, const char *text)
+static void add_reason(struct report *report, uint64_t count, const char *one, const char *several,
+		       const char *text)
 {
 	if (count)
-		report_text_list_add(&report->reasons, memory_format("%" PRIu64 " call%s %s", count,
-								     plural(count), text));
+		report_text_list_add(&report->reasons,
+				     memory_format("%" PRIu64 " %s %s", count,
+						   count == 1 ? one : several, text));
+}
+
+/*
+ * What was lost, where a wait or an escape may hide in it. Not among them: calls begun before the watch (its edge, not a hole in it), claims
+ * (they say nothing of waits), and switches, which were put right.
+ */
+static void find_losses(struct report *report)
+{
+	static const struct {
+		const char *key, *one, *several, *text;
+	} losses[] = {
+		{"records", "call", "calls",
+		 "counted by the kernel without a record: the ring was full"},
+		{"calls", "call", "calls",
+		 "counted by the kernel without a record: there was no room"},
+		{"deep", "call", "calls",
+		 "counted by the kernel without a record: too many inside each other"},
+		{"left", "call", "calls",
+		 "counted by the kernel without a record: left without return"},
+		{"callers", "call", "calls",
+		 "counted by the kernel, and nobody knows whose: there was no room"},
+		{"processes", "process", "processes", "not watched: there was no room"},
+		{"process_records", "piece", "pieces",
+		 "of news of processes lost by the kernel, and looked up late"},
+		{"mappings", "piece", "pieces",
+		 "of news of mappings lost by the kernel: libraries and callers may be missing"},
+		{"libraries", "driver library", "driver libraries",
+		 "not watched by the kernel (see what the witness said)"},
+		{"functions", "function", "functions",
+		 "of the driver not watched: the kernel refused to probe them"},
+		{"runs", "look", "looks", "of the witness left out by the kernel"},
+	};
+	const json_t *lost = json_object_get(report->witness, "lost");
+
+	for (size_t i = 0; i < ARRAY_SIZE(losses); i++)
+		add_reason(report, witness_number(lost, losses[i].key), losses[i].one,
+			   losses[i].several, losses[i].text);
 }
 
 /* Why a clean verdict would not hold. */
@@ -186,14 +225,13 @@ static void find_reasons(struct report *report)
 {
 	const json_t *coverage = json_object_get(report->witness, "coverage");
 
-	add_reason(report, witness_number(coverage, "escaped"),
+	add_reason(report, witness_number(coverage, "escaped"), "call", "calls",
 		   "escaped the library, as the kernel saw (WITNESS)");
 	/* A trace has their waits. */
 	if (!report->trace && json_array_size(json_object_get(report->witness, "unpreloaded")))
-		add_reason(report, witness_number(coverage, "without_shim"),
+		add_reason(report, witness_number(coverage, "without_shim"), "call", "calls",
 			   "of processes without the library, as the kernel saw (WITNESS)");
-	add_reason(report, witness_number(json_object_get(report->witness, "lost"), "records"),
-		   "counted by the kernel without a record: the ring was full");
+	find_losses(report);
 }
 
 void report_witness_set(struct report *report, json_t *witness)

@@ -269,6 +269,13 @@ static void add_loss(const struct lines *lines, const json_t *witness)
 		{"left", "left without return (longjmp, exception)"},
 		{"late", "begun before the watch, not counted"},
 		{"callers", "whose they are is not known, there was no room"},
+		{"processes", "processes that are not watched, there was no room"},
+		{"process_records", "news of processes, the ring was full; looked up then"},
+		{"mappings", "news of mappings: libraries and callers may be missing"},
+		{"libraries", "driver libraries that are not watched"},
+		{"functions", "functions that the kernel refused to probe"},
+		{"claims", "files of the library whose claims were not heard"},
+		{"runs", "looks of the kernel that it left out itself"},
 	};
 	const json_t *lost = json_object_get(witness, "lost");
 	char least[TEXT_FIGURE];
@@ -284,6 +291,12 @@ static void add_loss(const struct lines *lines, const json_t *witness)
 		if (witness_number(lost, losses[i].key))
 			lines_add(lines, LINE_WARNING, "  lost: %s: %" PRIu64, losses[i].words,
 				  witness_number(lost, losses[i].key));
+	if (witness_number(lost, "switches"))
+		lines_add(
+			lines, LINE_PLAIN,
+			"  switches of threads that the scheduler did not tell, put right by their "
+			"own clock: %" PRIu64,
+			witness_number(lost, "switches"));
 }
 
 void lines_add_witness(const struct lines *lines, struct report *report)

@@ -32,7 +32,7 @@ enum witness_how {
 
 extern const char *const witness_how_names[WITNESS_HOWS];
 
-/* As enum watch_by, watch_stream_class and watch_direction of bpf/watch.h; tests/attach/test_writer.c holds them together. */
+/* As enum watch_by, watch_stream_class and watch_direction of bpf/watch.h; bpf/command_write.c holds them together. */
 enum {
 	WITNESS_BY_UNKNOWN,
 	WITNESS_BY_WRAPPER,
@@ -79,10 +79,14 @@ struct witness_count {
 	uint64_t by[WITNESS_BYS];
 };
 
+/* As struct watch_stats of bpf/watch.h, and the trace's def_witness_loss. */
 struct witness_loss {
 	uint64_t processes, entries, records;
 	uint64_t lost_records, lost_calls, deep_calls, left_calls, late_returns, lost_callers;
 	uint64_t least_ns;
+	uint64_t lost_processes, lost_process_records, lost_mappings;
+	uint64_t unwatched_libraries, unwatched_functions, unheard_shims;
+	uint64_t unseen_switches, missed_runs;
 };
 
 struct witness_summary;

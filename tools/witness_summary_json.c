@@ -250,6 +250,14 @@ static json_t *loss_json(const struct witness_loss *loss)
 	set(object, "left", integer(loss->left_calls));
 	set(object, "late", integer(loss->late_returns));
 	set(object, "callers", integer(loss->lost_callers));
+	set(object, "processes", integer(loss->lost_processes));
+	set(object, "process_records", integer(loss->lost_process_records));
+	set(object, "mappings", integer(loss->lost_mappings));
+	set(object, "libraries", integer(loss->unwatched_libraries));
+	set(object, "functions", integer(loss->unwatched_functions));
+	set(object, "claims", integer(loss->unheard_shims));
+	set(object, "switches", integer(loss->unseen_switches));
+	set(object, "runs", integer(loss->missed_runs));
 	return object;
 }
 

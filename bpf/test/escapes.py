@@ -5,8 +5,7 @@ import shutil
 import tempfile
 
 import elf_symbols
-from rights import as_nobody
-from watching import calls, DRIVER, FOLDER, PLAIN, PROGRAM, PTSZ, started, Watch, watch
+from watching import as_nobody, calls, DRIVER, FOLDER, needs_root, PLAIN, PROGRAM, PTSZ, started, Watch, watch
 
 
 def offset_of(path, name):
@@ -70,11 +69,9 @@ def wrappers_of_several_builds_are_each_known():
     assert found == sorted((name, by, count) for count in range(1, 10) for name, by in ((PTSZ, "wrapper"), ("cuMemFree_v2", "shim"))), found
 
 
+@needs_root
 def shim_that_nobody_can_open_leaves_open_whose_the_calls_are():
     """Its file was put away, and the right to open mappings is not there."""
-    if os.geteuid():
-        print("not here: not root, so no rights to take away")
-        return
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as place:
         nobody = as_nobody(folder, "bpf", "perfmon")
         os.chmod(place, 0o755)

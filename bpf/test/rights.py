@@ -9,23 +9,11 @@ import subprocess
 import tempfile
 import time
 
-from watching import calls, DRIVER, environment, FOLDER, FORMS, LATE, PLAIN, PROGRAM, PTSZ, SKIP, started, TOOL, Watch, watch
+from watching import as_nobody, calls, DRIVER, environment, FOLDER, FORMS, LATE, needs_root, PLAIN, PROGRAM, PTSZ, SKIP, started, TOOL, Watch, watch
 
 
-def as_nobody(folder, *capabilities):
-    """What runs a command as another user with these capabilities only."""
-    names = ",".join("+" + name for name in capabilities)
-    keep = ["--inh-caps", "-all," + names, "--ambient-caps", "-all," + names] if names else ["--inh-caps", "-all"]
-    for name in ("watch-tool", "watch-program", "watch-late", "libcuda.so.1"):
-        shutil.copy(os.path.join(FOLDER, name), folder)
-    os.chmod(folder, 0o755)
-    return ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", *keep, "env", f"LD_LIBRARY_PATH={folder}"]
-
-
+@needs_root
 def two_capabilities_are_enough():
-    if os.geteuid():
-        print("not here: not root, so no rights to take away")
-        return
     with tempfile.TemporaryDirectory() as folder:
         nobody = as_nobody(folder, "bpf", "perfmon")
         seen = watch("--callers", program=[f"{folder}/watch-program", "forks"], tool=f"{folder}/watch-tool", wrap=nobody)
@@ -62,10 +50,8 @@ def without_messages_mappings_are_read():
     assert run.report()["sums"][PLAIN]["program"] == 8
 
 
+@needs_root
 def missing_capability_is_named():
-    if os.geteuid():
-        print("not here: not root, so no rights to take away")
-        return
     with tempfile.TemporaryDirectory() as folder:
         for capabilities, missing, what in (((), "CAP_BPF", "to load BPF programs"),
                                             (("perfmon",), "CAP_BPF", "to load BPF programs"),
@@ -76,10 +62,8 @@ def missing_capability_is_named():
             assert done.returncode == SKIP and f"{missing} is missing, {what} [{missing}]" in done.stderr, done
 
 
+@needs_root
 def process_of_another_user_is_watched_as_far_as_that_goes():
-    if os.geteuid():
-        print("not here: not root, so no rights to take away")
-        return
     with tempfile.TemporaryDirectory() as folder:
         nobody = as_nobody(folder, "bpf", "perfmon")
         with started(f"{folder}/watch-program", "waiting", "12", env=dict(environment(), LD_LIBRARY_PATH=folder)) as child:
@@ -115,11 +99,9 @@ def names_of_others_are_text_only():
             os.unlink(copy) if os.path.exists(copy) else None
 
 
+@needs_root
 def file_at_the_name_of_a_mapped_one_is_not_taken_for_it():
     """Without the right to open mappings, only the name is left: then another file there is refused."""
-    if os.geteuid():
-        print("not here: not root, so no rights to take away")
-        return
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as place:
         nobody = as_nobody(folder, "bpf", "perfmon")
         os.chmod(place, 0o777)
@@ -163,10 +145,8 @@ def without_messages_all_finds_new_processes():
     assert mine == [(32, "program")], (seen["callers"], seen["said"])
 
 
+@needs_root
 def library_that_may_not_be_opened_is_told_with_the_capability():
-    if os.geteuid():
-        print("not here: not root, so no rights to take away")
-        return
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as place:
         nobody = as_nobody(folder, "bpf", "perfmon")
         copy = os.path.join(place, "libcuda.so.1")
@@ -195,23 +175,64 @@ def function_that_cannot_be_probed_does_not_keep_the_others_from_it():
     assert any("refuses to probe, and which are not watched: 1" in line for line in seen["said"]), seen["said"]
 
 
-def many_segments_and_symbols_are_refused_at_once():
-    """A file of another process: each of its symbols lies in none of its segments, and all would have to be looked for."""
-    segments, symbols = 60000, 600000
-    names = b"\0cuMemFree_v2\0"
+def elf_file(path, names=14, segments=1, sections=3, first=(0, 0), symbols=10, address=1 << 12, size=0, notes=0):
+    """One that exports cuMemFree_v2 so many times. `names`: size of the table of names that is told; `first`: size and info of section 0, which stand for
+    the numbers of sections and segments where those are 0 and 0xffff; `size` of the file, of which most is a hole."""
+    text, table = b"\0cuMemFree_v2\0", struct.pack("<IBBHQQ", 1, 0x12, 0, 1, address, 16) * symbols
+    told, segments = segments, segments if segments < 0xffff else 1
     at = 64 + segments * 56
-    table = struct.pack("<IBBHQQ", 1, 0x12, 0, 1, 1 << 60, 0) * symbols
-    sections = at + len(names) + len(table)
+    begin = at + len(text) + len(table)
+    with open(path, "wb") as file:
+        file.write(b"\x7fELF\2\1\1" + bytes(9) + struct.pack("<HHIQQQIHHHHHH", 3, 62, 1, 0, 64, begin, 0, 64, 56, told, 64, sections, 2))
+        file.write(struct.pack("<IIQQQQQQ", 1, 5, 0, 0, 0, 1 << 13, 1 << 13, 4096) * segments + text + table)
+        file.write(struct.pack("<IIQQQQIIQQ", 0, 0, 0, 0, 0, first[0], 0, first[1], 0, 0))
+        file.write(struct.pack("<IIQQQQIIQQ", 0, 11, 0, 0, at + len(text), len(table), 2, 1, 8, 24))
+        file.write(struct.pack("<IIQQQQIIQQ", 0, 3, 0, 0, at, names, 0, 0, 1, 0))
+        file.truncate(max(size, file.tell()))
+
+
+def refused_at_once(path, *options):
+    """Within seconds, and without room for what the file says."""
+    begin = time.monotonic()
+    tool = subprocess.Popen([TOOL, *options, path, "true"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                            env=environment())
+    error = tool.stderr.read()
+    _, status, usage = os.wait4(tool.pid, 0)
+    tool.returncode = os.waitstatus_to_exitcode(status)
+    assert usage.ru_maxrss < 300000 and time.monotonic() - begin < 10, (usage.ru_maxrss, time.monotonic() - begin)
+    return tool.returncode, error
+
+
+def files_that_say_they_are_large_are_refused_at_once():
+    """Files of another process, with holes of gigabytes in them: of names, of sections, of segments; and one that is as it should be."""
+    hole = 3 << 30
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "libcuda.so.1")
-        with open(path, "wb") as file:
-            file.write(b"\x7fELF\2\1\1" + bytes(9) + struct.pack("<HHIQQQIHHHHHH", 3, 62, 1, 0, 64, sections, 0, 64, 56, segments, 64, 3, 0))
-            file.write(struct.pack("<IIQQQQQQ", 1, 5, 0, 0, 0, 1, 1, 4096) * segments + names + table + bytes(64))
-            file.write(struct.pack("<IIQQQQIIQQ", 0, 11, 0, 0, at + len(names), len(table), 2, 1, 8, 24))
-            file.write(struct.pack("<IIQQQQIIQQ", 0, 3, 0, 0, at, len(names), 0, 0, 1, 0))
-        done = subprocess.run([TOOL, "--library", path, "true"], capture_output=True, text=True, env=environment(), timeout=10, check=False)
-    assert done.returncode == 1 and "no driver library" in done.stderr, done
+        elf_file(path, size=1 << 13)
+        taken = refused_at_once(path, "--library")
+        assert taken == (0, "watching\n"), taken
+        for odd in ({"names": hole - 65536}, {"sections": 0, "first": (30000000, 0)}, {"segments": 0xffff, "first": (0, 40000000)}):
+            elf_file(path, size=hole, **odd)
+            status, error = refused_at_once(path, "--library")
+            assert status == 1 and "no driver library" in error, (odd, status, error)
 
+
+def probes_of_a_shim_that_says_it_is_large_are_refused_at_once():
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "libslipstream.so")
+        for odd in ({"names": (3 << 30) - 65536}, {"sections": 0, "first": (30000000, 0)}):
+            elf_file(path, size=3 << 30, **odd)
+            status, error = refused_at_once(path, "--claims", "--library", DRIVER, "--shim-path")
+            assert (status, error) == (0, "watching\n"), (odd, status, error)
+
+
+def many_segments_and_symbols_are_refused_at_once():
+    """Each of its symbols lies in none of its segments, and all would have to be looked for."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "libcuda.so.1")
+        elf_file(path, segments=60000, symbols=600000, address=1 << 60)
+        status, error = refused_at_once(path, "--library")
+        assert status == 1 and "no driver library" in error, (status, error)
 
 TESTS = [
     two_capabilities_are_enough,
@@ -225,4 +246,6 @@ TESTS = [
     pipes_and_folders_are_no_libraries,
     function_that_cannot_be_probed_does_not_keep_the_others_from_it,
     many_segments_and_symbols_are_refused_at_once,
+    files_that_say_they_are_large_are_refused_at_once,
+    probes_of_a_shim_that_says_it_is_large_are_refused_at_once,
 ]

@@ -46,6 +46,8 @@ enum {
 	KEY_FRAMES,
 	KEY_LEAST,
 	KEY_RING,
+	KEY_PROCESS_ROOM,
+	KEY_CALLER_ROOM,
 	KEY_SHIM,
 	KEY_SHIM_PATH,
 	KEY_RECORDS,
@@ -71,6 +73,8 @@ static const struct argp_option options[] = {
 	{"frames", KEY_FRAMES, "N", 0, "Of stacks", 0},
 	{"least", KEY_LEAST, "NS", 0, "Records of calls that took that long", 0},
 	{"ring", KEY_RING, "BYTES", 0, "Ring size", 0},
+	{"process-room", KEY_PROCESS_ROOM, "N", 0, "Processes at a time", 0},
+	{"caller-room", KEY_CALLER_ROOM, "N", 0, "Callers kept", 0},
 	{"shim", KEY_SHIM, "NAME", 0, "The shim's file name", 0},
 	{"shim-path", KEY_SHIM_PATH, "PATH", 0, "The shim's file", 0},
 	{"records", KEY_RECORDS, NULL, 0, "Every record", 0},
@@ -174,6 +178,12 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 		break;
 	case KEY_RING:
 		watch->ring_bytes = strtoull(argument, NULL, 10);
+		break;
+	case KEY_PROCESS_ROOM:
+		watch->process_room = (uint32_t)atoi(argument);
+		break;
+	case KEY_CALLER_ROOM:
+		watch->caller_room = (uint32_t)atoi(argument);
 		break;
 	case KEY_SHIM:
 		watch->shim = argument;
@@ -362,6 +372,15 @@ static void write_report(struct watch *watch, int status)
 	json_object_set_new(root, "lost_processes", json_integer((json_int_t)stats.lost_processes));
 	json_object_set_new(root, "unseen_switches",
 			    json_integer((json_int_t)stats.unseen_switches));
+	json_object_set_new(root, "lost_process_records",
+			    json_integer((json_int_t)stats.lost_process_records));
+	json_object_set_new(root, "lost_mappings", json_integer((json_int_t)stats.lost_mappings));
+	json_object_set_new(root, "unwatched_libraries",
+			    json_integer((json_int_t)stats.unwatched_libraries));
+	json_object_set_new(root, "unwatched_functions",
+			    json_integer((json_int_t)stats.unwatched_functions));
+	json_object_set_new(root, "unheard_shims", json_integer((json_int_t)stats.unheard_shims));
+	json_object_set_new(root, "missed_runs", json_integer((json_int_t)stats.missed_runs));
 	json_object_set_new(root, "alive", json_integer(stats.alive));
 	if (tool.output)
 		json_dump_file(root, tool.output, JSON_INDENT(1) | JSON_SORT_KEYS);

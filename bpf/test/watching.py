@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """What the tests of the watch share: the tool, the programs, one run of them. FOLDER: the second argument of check_watch.py."""
+import functools
 import json
 import os
 import shutil
@@ -88,3 +89,24 @@ def started(*command, env=None, **more):
     process = Program(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env or environment(), **more)
     assert process.stdout.readline() == "ready\n"
     return process
+
+
+def needs_root(test):
+    """A test that takes rights away."""
+    @functools.wraps(test)
+    def checked():
+        if os.geteuid():
+            print("not here: not root, so no rights to take away")
+        else:
+            test()
+    return checked
+
+
+def as_nobody(folder, *capabilities):
+    """What runs a command as another user with these capabilities only."""
+    names = ",".join("+" + name for name in capabilities)
+    keep = ["--inh-caps", "-all," + names, "--ambient-caps", "-all," + names] if names else ["--inh-caps", "-all"]
+    for name in ("watch-tool", "watch-program", "watch-late", "libcuda.so.1"):
+        shutil.copy(os.path.join(FOLDER, name), folder)
+    os.chmod(folder, 0o755)
+    return ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", *keep, "env", f"LD_LIBRARY_PATH={folder}"]

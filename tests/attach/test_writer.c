@@ -22,6 +22,7 @@
 #include "catalogue/catalogue.h"
 #include "command_modules.h"
 #include "command_rule.h"
+#include "command_watch.h"
 #include "command_write.h"
 #include "fake_watch.h"
 #include "summary_number.h"
@@ -199,6 +200,19 @@ static struct watch_stats *stats_of(void)
 	stats.processes = 2;
 	stats.records = 5;
 	stats.lost_records = 9;
+	stats.lost_calls = 11;
+	stats.deep_calls = 12;
+	stats.left_calls = 13;
+	stats.late_returns = 14;
+	stats.lost_callers = 15;
+	stats.lost_processes = 16;
+	stats.lost_process_records = 17;
+	stats.lost_mappings = 18;
+	stats.unwatched_libraries = 19;
+	stats.unwatched_functions = 20;
+	stats.unheard_shims = 21;
+	stats.unseen_switches = 22;
+	stats.missed_runs = 23;
 	stats.functions[function("cuMemcpyHtoD_v2")].calls = 12;
 	stats.functions[function("cuStreamSynchronize")].calls = 2;
 	return &stats;
@@ -351,6 +365,61 @@ static void sums_up(void **state)
 	witness_summary_free(summary);
 }
 
+/* Whatever is counted is told: in the summary and in the live table (the golden trace has them too). */
+static void every_loss_is_told(void **state)
+{
+	static const struct {
+		const char *key, *live;
+		int count;
+	} losses[] = {
+		{"lost.records", "9 records", 9},
+		{"lost.calls", "11 calls without room", 11},
+		{"lost.deep", "12 calls too deep", 12},
+		{"lost.left", "13 calls left without return", 13},
+		{"lost.late", "14 calls begun before", 14},
+		{"lost.callers", "15 callers", 15},
+		{"lost.processes", "16 processes", 16},
+		{"lost.process_records", "17 news of processes", 17},
+		{"lost.mappings", "18 news of mappings", 18},
+		{"lost.libraries", "19 libraries", 19},
+		{"lost.functions", "20 functions", 20},
+		{"lost.claims", "21 files whose claims are not heard", 21},
+		{"lost.switches", "22 switches (put right)", 22},
+		{"lost.runs", "23 looks", 23},
+	};
+	struct watch watch = watch_of();
+	struct witness_summary *summary = witness_summary_new();
+	struct writer_options options = {.watch = &watch, .summary = summary, .host = ""};
+	struct writer *writer = writer_new(&options);
+	struct live *live = live_new();
+	FILE *terminal = stderr;
+	char *shown = NULL;
+	size_t size;
+	json_t *object;
+
+	writer_finish(writer, stats_of(), START + 100 * MS);
+	writer_free(writer);
+	object = witness_summary_json(summary);
+	assert_int_equal(json_object_size(json_object_get(object, "lost")),
+			 sizeof(losses) / sizeof(losses[0]));
+	stderr = open_memstream(&shown, &size);
+	live_show(live, stats_of(), START);
+	live_show(live, stats_of(), START + 1000 * MS);
+	fclose(stderr);
+	stderr = terminal;
+	assert_non_null(strstr(shown, "  lost: 9 records, 11 calls without room, "));
+	for (size_t i = 0; i < sizeof(losses) / sizeof(losses[0]); i++) {
+		assert_int_equal(number(object, losses[i].key), losses[i].count);
+		assert_non_null(strstr(shown, losses[i].live));
+	}
+	for (const char *line = shown, *end; (end = strchr(line, '\n')); line = end + 1)
+		assert_true(end - line < 120);
+	free(shown);
+	live_free(live);
+	json_decref(object);
+	witness_summary_free(summary);
+}
+
 /* ---- rules ---- */
 
 static void judges_by_the_catalogue(void **state)
@@ -460,6 +529,7 @@ int main(void)
 		cmocka_unit_test(writes_the_golden_trace),
 		cmocka_unit_test(holds_back_what_may_be_overtaken),
 		cmocka_unit_test(sums_up),
+		cmocka_unit_test(every_loss_is_told),
 		cmocka_unit_test(judges_by_the_catalogue),
 		cmocka_unit_test(shares_its_enumerations),
 		cmocka_unit_test(reads_the_mapped_file),

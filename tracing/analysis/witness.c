@@ -163,6 +163,14 @@ static bool take_loss(void *context, const void *definition)
 		.late_returns = from->late_returns,
 		.lost_callers = from->lost_callers,
 		.least_ns = from->least_ns,
+		.lost_processes = from->lost_processes,
+		.lost_process_records = from->lost_process_records,
+		.lost_mappings = from->lost_mappings,
+		.unwatched_libraries = from->unwatched_libraries,
+		.unwatched_functions = from->unwatched_functions,
+		.unheard_shims = from->unheard_shims,
+		.unseen_switches = from->unseen_switches,
+		.missed_runs = from->missed_runs,
 	};
 
 	witness_summary_loss(counting->summary, &loss);

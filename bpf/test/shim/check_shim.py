@@ -50,7 +50,7 @@ def run(mode, *options, preload=SHIM):
         for name in sorted(os.listdir(out)):
             if name.endswith(".slip"):
                 counts.update(slip.Process(os.path.join(out, name)).counts)
-    assert seen["status"] == 0 and not any(seen[key] for key in seen if key.startswith("lost")), seen
+    assert seen["status"] == 0 and not any(seen[key] for key in seen if key.startswith("lost") and key != "lost_mappings"), seen  # those are of the whole machine
     return seen, counts
 
 
