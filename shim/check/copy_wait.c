@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Check, S01: an asynchronous copy, and next, at once, a wait for it in the same thread, again and again at the same two places. An event that is recorded
- * between belongs to the wait. What the thread does between without the driver shows in time only: then it is no "at once".
+ * Check, S01: an asynchronous copy on a stream with nothing to do, and next, at once, a wait for it in the same thread, again and again at the same two
+ * places. Behind other work the wait is for that, too. An event that is recorded between belongs to the wait. What the thread does between without the driver shows in time only: then it is no "at once".
  *
  * last		each thread's own
  * pairs	under check_lock()
@@ -66,7 +66,7 @@ static uint32_t count_pair(const struct check_side *copy, const struct check_sid
 static bool is_async_copy(const struct call *call)
 {
 	return call->operation == OPERATION_COPY && call->flags & CALL_ASYNC &&
-	       !(call->flags & CALL_CAPTURED) && call->stream;
+	       !(call->flags & CALL_CAPTURED) && call->stream && !call->backlog;
 }
 
 static bool records_behind(const struct call *call)

@@ -51,6 +51,18 @@ static void event_of_earlier_work(void)
 	OK(cuEventDestroy(event));
 }
 
+/* Behind work of the stream the wait is for that, too. */
+static void result_read_back(void)
+{
+	unsigned int value = 7, count = BYTES / 4;
+
+	for (int i = 0; i < ROUNDS; i++) {
+		OK(LAUNCH(fill, first, &data, &value, &count));
+		OK(cuMemcpyDtoHAsync(host, data, BYTES, first));
+		OK(cuStreamSynchronize(first));
+	}
+}
+
 static void synchronous_copies(void)
 {
 	for (int i = 0; i < ROUNDS; i++)
@@ -138,6 +150,7 @@ const struct named clean_copies[] = {
 	{"copy-and-other-stream", copy_and_other_stream},
 	{"copy-waited-for-twice", copy_waited_for_twice},
 	{"event-of-earlier-work", event_of_earlier_work},
+	{"result-read-back", result_read_back},
 	{"synchronous-copies", synchronous_copies},
 	{"result-read-and-used", result_read_and_used},
 	{"source-used-again", source_used_again},
