@@ -4,6 +4,7 @@
 import importlib.util
 import os
 import subprocess
+import sys
 import unittest
 import unittest.mock
 
@@ -245,6 +246,34 @@ class Nvtx(Regions):
                               capture_output=True, text=True, timeout=lint.LIMIT_S, check=False, env=lint.environment())
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertNotIn("NVTX_INJECTION64_PATH is set", done.stderr)
+
+    def test_the_package_of_python(self):
+        if not importlib.util.find_spec("nvtx"):
+            self.skipTest("no Python package nvtx here")
+        text = """import ctypes
+import nvtx
+cuda = ctypes.CDLL("libcuda.so.1")
+def call(name, *arguments):
+    assert getattr(cuda, name)(*arguments) == 0, name
+context = ctypes.c_void_p()
+call("cuInit", 0)
+call("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)
+call("cuCtxSetCurrent", context)
+@nvtx.annotate("iteration", domain="train")
+def iteration(rounds):
+    with nvtx.annotate("forward"):
+        for _ in range(rounds):
+            call("cuCtxSynchronize")
+for rounds in (1, 3, 2):
+    nvtx.mark("begin")
+    iteration(rounds)
+"""
+        self.budgets([sys.executable, self.file("p.py", text)],
+                     "regions: {nvtx: true, step: {mark: begin}}\nbudgets:\n- {region: iteration, per: entry, explicit: 2}\n"
+                     "- {region: forward, explicit: 5}\n- {per: step, explicit: 1}\n",
+                     ["region forward: 6 explicit waits, its budget is 5",
+                      "region iteration: 3 explicit waits in entry 2 of 3, the budget of one is 2",
+                      "region step: 3 explicit waits in entry 2 of 3, the budget of one is 1"])
 
     def test_the_library_of_older_programs(self):
         package = importlib.util.find_spec("nvidia.nvtx") if importlib.util.find_spec("nvidia") else None

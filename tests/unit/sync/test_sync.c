@@ -526,6 +526,32 @@ static void test_sources_nest_by_themselves(void **state)
 	assert_int_equal(region_current(), 0);
 }
 
+/* The last test: from now on there is a step. What comes before the first belongs to none. */
+static void test_steps_of_the_process(void **state)
+{
+	const struct record_region *step;
+
+	world_launch(A, KERNEL(0));
+	make(FUNCTION_cuStreamSynchronize, A, 1 * MS);
+	assert_int_equal(region_current(), 0);
+	slipstream_step();
+	slipstream_step();
+	slipstream_region_begin("frame");
+	make(FUNCTION_cuStreamSynchronize, A, 1 * MS);
+	make(FUNCTION_cuStreamSynchronize, A, 3 * MS);
+	slipstream_region_end();
+	slipstream_step();
+	make(FUNCTION_cuStreamSynchronize, A, 2 * MS);
+	step = region_of("step", 0);
+	assert_int_equal(region_current(), step->id);
+	assert_int_equal(step->entries, 3);
+	assert_int_equal(step->waiting, 2);
+	assert_int_equal(step->explicit, 2);
+	assert_int_equal(step->explicit_entry, 2);
+	assert_true(step->blocked_ns > 3 * MS && step->blocked_ns < 5 * MS);
+	assert_int_equal(region_of("frame", step->id)->explicit, 2);
+}
+
 static void test_errno_is_kept(void **state)
 {
 	errno = 42;
@@ -871,6 +897,7 @@ int main(void)
 		TEST(stage_lines),
 		TEST(corrupt_calibration_is_one_line),
 		TEST(cost_of_a_launch),
+		TEST(steps_of_the_process),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
