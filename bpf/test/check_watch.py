@@ -16,6 +16,7 @@ import time
 def main():
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
     watching = importlib.import_module("watching")
+    sys.path.insert(1, os.path.join(sys.path[0], "shim"))
     group = importlib.import_module(sys.argv[1])
     tried = subprocess.run([watching.TOOL, "true"], capture_output=True, text=True, env=watching.environment(), check=False)
     if tried.returncode == watching.SKIP:
