@@ -5,6 +5,7 @@ import json
 import os
 import re
 import socket
+import subprocess
 import sys
 import time
 import unittest
@@ -41,6 +42,18 @@ class Golden(Case):
             with self.subTest(name):
                 self.babeltrace(*self.text_source(golden(name)), "--component=sink.ctf.fs", f'--params=path="{self.path(name)}"')
                 self.assertEqual(self.report_json(self.path(name))[0], self.report_json(golden(name))[0])
+
+
+    def test_lint_doubts_what_the_witness_lost(self):
+        """Each loss in which a wait or an escape may hide; the others are no doubt."""
+        self.babeltrace(*self.text_source(golden("witness")), "--component=sink.ctf.fs", f'--params=path="{self.path("lost")}"')
+        result = subprocess.run([TOOL, "lint", self.path("lost")], capture_output=True, text=True, timeout=60, check=False)
+        told = [line.removeprefix("inconclusive: ") for line in result.stdout.splitlines() if line.startswith("inconclusive: ")]
+        for count, words in ((9, "the ring was full"), (11, "there was no room"), (12, "too many inside each other"), (13, "left without return"),
+                             (15, "nobody knows whose"), (16, "not watched: there was no room"), (17, "news of processes"), (18, "news of mappings"),
+                             (1, "driver library not watched"), (20, "refused to probe"), (23, "left out by the kernel")):
+            self.assertTrue([line for line in told if line.startswith(f"{count} ") and words in line], (count, words, result.stdout, result.stderr))
+        self.assertFalse([line for line in told if line.startswith(("21 ", "22 "))], told)
 
 
 class Rankings(Case):
