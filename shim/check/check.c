@@ -15,6 +15,7 @@ static struct lock lock = LOCK_INITIALIZER(LOCK_CHECK);
 
 /* In this order, before as after. */
 static const struct check_rule *const rules[] = {
+	&check_follow_rule,
 	&check_stuck_rule,
 	/* Before a capture is known to have ended: what it refused is refused while it goes on. */
 	&check_refused_rule,

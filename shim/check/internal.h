@@ -87,5 +87,6 @@ extern const struct check_rule check_pool_rule;
 extern const struct check_rule check_refused_rule;
 extern const struct check_rule check_stuck_rule;
 extern const struct check_rule check_timing_rule;
+extern const struct check_rule check_follow_rule;
 
 #endif

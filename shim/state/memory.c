@@ -589,6 +589,20 @@ void state_memory_shared(uint64_t address)
 	lock_give(&lock);
 }
 
+bool state_range_of(uint64_t address, struct state_range *ret_range)
+{
+	const struct range *range;
+
+	if (!lock_take(&lock))
+		return false;
+	range = find(address);
+	if (range)
+		*ret_range = (struct state_range){
+			.address = range->address, .bytes = range->bytes, .kind = range->kind};
+	lock_give(&lock);
+	return range;
+}
+
 size_t state_open_allocations(uint64_t after, struct emit_allocation *ret_found, size_t most)
 {
 	const struct range *range;

@@ -159,6 +159,14 @@ bool state_in_scope(const struct call *call, const struct state_stream *stream, 
  */
 uint32_t state_pending_anywhere(struct call_pending *ret_pending, uint32_t most);
 
+/* For check. */
+struct state_range {
+	uint64_t address, bytes;
+	uint32_t kind; /* enum memory_kind */
+};
+/* The range of memory that the address lies in. False: none is known. */
+bool state_range_of(uint64_t address, struct state_range *ret_range);
+
 /* For emit: what a candidate is called. */
 struct emit_candidate;
 void state_candidate(const struct call_pending *pending, struct emit_candidate *ret_candidate);

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Check, lanes: which operation is ordered behind which, by vector clocks. A lane is a stream; its operations are numbered from 1. A clock says of
+ * each lane up to which number everything is known to be before. All of it under check_lock().
+ *
+ * Edges are taken generously, since one that is missed would be a race that is none: what one thread of the host knows complete all know; whatever
+ * may have come to know of something (a host function, an event that others record) has come to know of all.
+ */
+#ifndef SLIPSTREAM_CHECK_LANE_H
+#define SLIPSTREAM_CHECK_LANE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "check/internal.h"
+
+#define LANES_MAX 128
+
+struct check_clock {
+	uint32_t at[LANES_MAX];
+	/*
+	 * Something is before that nobody saw, and that may yet be submitted: a value in memory, another process, a node of a graph. What has this is
+	 * not held against anything.
+	 */
+	bool is_unknown;
+};
+
+struct check_lane {
+	const struct state_stream *stream; /* NULL: its stream was destroyed */
+	const struct state_context *context;
+	uint64_t handle; /* as the program knows it; 0, 1, 2: legacy, per-thread */
+	uint32_t kind;   /* enum stream_kind */
+	uint32_t number; /* of its newest operation */
+	struct check_clock clock;
+};
+
+/* Index of the call's lane, made if there is none; CHECK_NONE: no stream, or no room, and then all is given up (lane_give_up()). */
+uint32_t lane_of(const struct call *call);
+struct check_lane *lane_at(uint32_t index);
+
+/* The lane's next operation comes behind what the host knows, and what legacy order puts before it. */
+void lane_join(uint32_t index);
+/* The lane has a new operation, behind all that its clock has; returns its number. */
+uint32_t lane_submit(uint32_t index);
+/* Is the operation `number` of lane `of` before the next one of lane `index`? */
+bool lane_is_behind(uint32_t index, uint32_t of, uint32_t number);
+/* Does the host know it complete? */
+bool lane_is_done(uint32_t of, uint32_t number);
+/* From now on it counts as before the lane's operations: it was told. */
+void lane_settle(uint32_t index, uint32_t of, uint32_t number);
+
+/* The host has seen the lane's operations end; of a legacy one also what it is behind. */
+void lane_observed(uint32_t index);
+/* The same up to what was before its newest operation. */
+void lane_observed_before(uint32_t index);
+void lane_observed_context(const struct state_context *context, bool legacy_only);
+/* All that was submitted so far. */
+void lane_observed_all(void);
+/* The host may have learned of the lane's operations so far, and they wait for what it does next. */
+void lane_meets_host(uint32_t index);
+/* What comes next on it is behind something that nobody saw. */
+void lane_meets_unknown(uint32_t index);
+
+/* The stream with this handle is about to be destroyed. Its lane; CHECK_NONE: there is none. */
+uint32_t lane_release(uint64_t handle);
+/* Contexts have ended: all is complete, and no stream is known. */
+void lane_forget_streams(void);
+
+/* ---- event.c ---- */
+
+void event_made(uint64_t handle);
+void event_gone(uint64_t handle);
+/* Stands for what the lane has; CHECK_NONE: for everything there is. */
+void event_records(uint64_t handle, uint32_t lane);
+/* Recorded by something that is not seen. */
+void event_is_foreign(uint64_t handle);
+void event_joins(uint64_t handle, uint32_t lane);
+void event_observed(uint64_t handle);
+void event_forget(void);
+
+/* For event.c. */
+void lane_clock_all(struct check_clock *ret_clock);
+void lane_clock_join(struct check_clock *clock, const struct check_clock *other);
+void lane_host_join(const struct check_clock *clock);
+
+/* Nothing is held against anything from now on: an edge was missed. A constant text, told once. */
+void lane_give_up(const char *why);
+bool lane_has_given_up(void);
+
+void lane_forget(void);
+
+#endif
