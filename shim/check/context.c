@@ -7,17 +7,21 @@
 
 #include "state/state.h"
 
+/* Waits, values, frees and host functions may well come from outside; graphs bring their own contexts. */
+static bool is_work(const struct call *call)
+{
+	return call->operation == OPERATION_KERNEL || call->operation == OPERATION_COPY ||
+	       call->operation == OPERATION_MEMSET;
+}
+
 static void after(const struct call *call, const uint64_t *arguments, CUresult result)
 {
 	const struct state_context *current;
 
 	(void)arguments;
 	/* The handles 0 to 2 are the current context's own streams; a peer copy has two contexts. */
-	if (result != CUDA_SUCCESS || !call->operation || !call->stream ||
+	if (result != CUDA_SUCCESS || !is_work(call) || !call->stream ||
 	    (uintptr_t)call->stream_handle <= 2 || call->flags & CALL_TWO_CONTEXTS)
-		return;
-	/* A wait is order only, which may well be made from outside. */
-	if (call->operation == OPERATION_EVENT_WAIT)
 		return;
 	current = state_context_current();
 	if (current && call->context && current != call->context)

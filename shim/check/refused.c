@@ -6,8 +6,11 @@
  */
 #include "check/internal.h"
 
-/* A capture that this thread has not begun, in global mode; of this thread's own captures none may be what the driver minds. */
-static bool find_foreign(struct check_side *ret_begun)
+/*
+ * A capture that this thread has not begun, in global mode, while nothing else can be what the driver minds: no capture of this thread's own, nor one of
+ * the call's stream, which is refused whoever asks, in each mode.
+ */
+static bool find_foreign(const struct call *call, struct check_side *ret_begun)
 {
 	const struct check_capture *capture;
 	uint64_t thread = check_thread();
@@ -19,6 +22,8 @@ static bool find_foreign(struct check_side *ret_begun)
 	for (i = 0; (capture = check_capture_at(i)); i++) {
 		if (capture->thread == thread) {
 			own |= capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED;
+		} else if (capture->stream == call->stream) {
+			own = true;
 		} else if (capture->mode == CU_STREAM_CAPTURE_MODE_GLOBAL && !found) {
 			*ret_begun = capture->begun;
 			found = true;
@@ -55,9 +60,7 @@ static void after(const struct call *call, const uint64_t *arguments, CUresult r
 		return;
 	if (result == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT && find_blocking(&begun))
 		check_remark(call, RULE_LEGACY_IN_CAPTURE, &begun);
-	/* What is asked of the capturing stream itself is refused whoever asks, in each mode. */
-	else if (result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED &&
-		 !(call->flags & CALL_CAPTURED) && find_foreign(&begun))
+	else if (result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED && find_foreign(call, &begun))
 		check_remark(call, RULE_UNSAFE_CALL_IN_CAPTURE, &begun);
 }
 

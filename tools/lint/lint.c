@@ -98,7 +98,7 @@ size_t lint_failures(const struct lint *lint)
 int lint_status(const struct lint *lint)
 {
 	/* One that had to be ended has not failed where a finding says why. */
-	if (lint->failed && !(lint->stuck_before_ns && lint_failures(lint)))
+	if (lint->failed && !(lint->stands_still && lint_failures(lint)))
 		return LINT_PROGRAM_FAILED;
 	if (lint_failures(lint))
 		return LINT_FINDINGS;

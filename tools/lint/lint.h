@@ -122,6 +122,7 @@ struct lint {
 	/* Calls that are no results, and why. */
 	uint64_t allowed_by_program, allowed_by_config, below_threshold, cold, switched_off;
 	uint64_t stuck_before_ns;        /* as in struct lint_options (output.h) */
+	bool stands_still;               /* it was ended, and a remark says inside what */
 	bool wants_order;                /* without remarks of a run the verdict is inconclusive */
 	bool has_order;                  /* each process ran with SLIPSTREAM_CHECK=order */
 	bool has_guard;                  /* and with guard */

@@ -45,7 +45,8 @@ static const struct argp_option options[] = {
 	{"no-order", KEY_NO_ORDER, 0, 0,
 	 "do not check the order of the program's calls (races between streams, captures)", 1},
 	{"guard", KEY_GUARD, 0, 0,
-	 "check when the host touches memory of copies under way, by page protection: it changes the program's "
+	 "check when the host touches memory of copies under way, by page protection: it changes "
+	 "the program's "
 	 "handling of SIGSEGV",
 	 1},
 	{"require", KEY_REQUIRE, "WHAT", 0,

@@ -120,6 +120,7 @@ void lint_collect_remarks(struct lint *lint)
 			if (is_inside(slug) &&
 			    (!is_stuck(lint, remark) || (culprit && is_asked(slug))))
 				continue;
+			lint->stands_still |= is_inside(slug);
 			if (remark->count && remark->allowed)
 				sum_add(&lint->allowed_by_program, remark->count);
 			else if (remark->count)

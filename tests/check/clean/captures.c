@@ -110,6 +110,52 @@ static void own_capture_refuses(void)
 		OK(cuGraphDestroy(graph));
 }
 
+static void *capture_and_allocate(void *unused)
+{
+	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+	CUgraph graph = NULL;
+	CUdeviceptr memory;
+
+	(void)unused;
+	OK(cuCtxSetCurrent(own_context));
+	OK(cuThreadExchangeStreamCaptureMode(&mode));
+	OK(cuStreamBeginCapture(second, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+	(void)cuMemAlloc(&memory, BYTES);
+	(void)cuStreamEndCapture(second, &graph);
+	if (graph)
+		OK(cuGraphDestroy(graph));
+	return NULL;
+}
+
+/* What was refused is the thread's own capture's doing; the other thread's goes on. */
+static void own_capture_refuses_beside_another(void)
+{
+	OK(cuStreamBeginCapture(first, CU_STREAM_CAPTURE_MODE_GLOBAL));
+	OK(cuMemsetD8Async(data, 0, BYTES, first));
+	(void)pthread_join(new_thread(capture_and_allocate, NULL), NULL);
+	replay(end_capture(first), first);
+}
+
+static void *ask_capturing_stream(void *unused)
+{
+	(void)unused;
+	OK(cuCtxSetCurrent(own_context));
+	(void)cuStreamQuery(first);
+	return NULL;
+}
+
+/* Wrong in every mode, and so nothing that another mode would help. */
+static void capturing_stream_asked(void)
+{
+	CUgraph graph = NULL;
+
+	OK(cuStreamBeginCapture(first, CU_STREAM_CAPTURE_MODE_GLOBAL));
+	(void)pthread_join(new_thread(ask_capturing_stream, NULL), NULL);
+	(void)cuStreamEndCapture(first, &graph);
+	if (graph)
+		OK(cuGraphDestroy(graph));
+}
+
 static void blocking_stream_captures_alone(void)
 {
 	CUstream stream = new_stream(CU_STREAM_DEFAULT);
@@ -127,6 +173,8 @@ const struct named clean_captures[] = {
 	{"asked-in-relaxed-mode", asked_in_relaxed_mode},
 	{"other-thread-works", other_thread_works},
 	{"own-capture-refuses", own_capture_refuses},
+	{"own-capture-refuses-beside-another", own_capture_refuses_beside_another},
+	{"capturing-stream-asked", capturing_stream_asked},
 	{"blocking-stream-captures-alone", blocking_stream_captures_alone},
 	{NULL, NULL},
 };

@@ -4,7 +4,7 @@
 
 static void queries_with_sleep(void)
 {
-	spin_on(first, 3 * BUSY);
+	spin_on(first, 60 * BUSY);
 	while (cuStreamQuery(first) == CUDA_ERROR_NOT_READY)
 		sleep_ms(1);
 }
@@ -100,17 +100,44 @@ static void no_memory_at_all(void)
 		exit(1);
 }
 
+static void expect_no_memory(size_t bytes)
+{
+	CUdeviceptr memory;
+
+	if (cuMemAlloc(&memory, bytes) != CUDA_ERROR_OUT_OF_MEMORY)
+		exit(1);
+}
+
+/* The pool gave it back, and the program took it. */
 static void pool_waited_for(void)
 {
-	size_t available, total;
+	size_t available, total, bytes;
 	CUdeviceptr memory;
 
 	OK(cuMemGetInfo(&available, &total));
-	OK(cuMemAllocAsync(&memory, BYTES, first));
+	bytes = available / 10 * 6;
+	OK(cuMemAllocAsync(&memory, bytes, first));
 	OK(cuMemFreeAsync(memory, first));
 	OK(cuStreamSynchronize(first));
-	if (cuMemAlloc(&memory, total * 2) != CUDA_ERROR_OUT_OF_MEMORY)
-		exit(1);
+	OK(cuMemAlloc(&memory, bytes));
+	expect_no_memory(bytes);
+	OK(cuMemFree(memory));
+}
+
+/* The pool gave it out again. */
+static void pool_used_again(void)
+{
+	size_t available, total, bytes;
+	CUdeviceptr memory;
+
+	OK(cuMemGetInfo(&available, &total));
+	bytes = available / 10 * 6;
+	OK(cuMemAllocAsync(&memory, bytes, first));
+	OK(cuMemFreeAsync(memory, first));
+	OK(cuMemAllocAsync(&memory, bytes, first));
+	expect_no_memory(bytes);
+	OK(cuMemFreeAsync(memory, first));
+	OK(cuStreamSynchronize(first));
 }
 
 static void pool_holds_less(void)
@@ -137,6 +164,7 @@ const struct named clean_waits[] = {
 	{"first-launch-at-start", first_launch_at_start},
 	{"no-memory-at-all", no_memory_at_all},
 	{"pool-waited-for", pool_waited_for},
+	{"pool-used-again", pool_used_again},
 	{"pool-holds-less", pool_holds_less},
 	{NULL, NULL},
 };
