@@ -383,6 +383,10 @@ static void submitted(const struct call *call, const uint64_t *arguments)
 		return;
 	}
 	tells = may_tell(call, arguments);
+	/* A kernel or a copy on the program's own stream is behind nothing new. */
+	if (!tells && call->stream_kind != STREAM_LEGACY &&
+	    call->operation != OPERATION_EVENT_WAIT && !waits_for_anything(call))
+		return;
 	now = state_event_stands_for(own.event);
 	is_same = own.event && now.is_known && own.stands_for.is_known && now.stream == of.stream &&
 		  now.number == of.number;
@@ -573,7 +577,9 @@ static void learn(const struct call *call, const uint64_t *arguments, CUresult r
 			      "failed" NOTE_CHECK_HIDES);
 		return;
 	}
-	if (guard_count && guard_lock(&held)) {
+	/* What only submits tells the host nothing. */
+	if (guard_count && !(call->flags & CALL_ASYNC) &&
+	    catalogue_rows[call->function].kind != CATALOGUE_KIND_EVENT && guard_lock(&held)) {
 		guard_sweep();
 		guard_unlock(&held);
 	}

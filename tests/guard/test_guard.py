@@ -94,25 +94,34 @@ class Guard(unittest.TestCase):
     def test_threads_fault_at_once(self):
         self.program("threads")
 
-    def timed(self, check, batches):
-        command = ([TOOL, "lint", "--no-order"] + (["--guard"] if check else []) + ["--format", "json=/dev/null", "--driver", DRIVER, "--", PIPELINE, batches])
+    def timed(self, guarded, folder):
+        """Seconds of the pipeline, by itself or guarded."""
+        variables = {"LD_LIBRARY_PATH": DRIVER}
+        if guarded:
+            guard = os.path.join(os.path.dirname(LIBRARY), "libslipstream-guard.so")
+            variables.update(LD_PRELOAD=f"{LIBRARY}:{guard}", SLIPSTREAM_CHECK="guard", SLIPSTREAM_OUT=folder)
         begun = time.monotonic()
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment())
-        self.assertIn(batches + " batches", done.stdout, done.stderr)
+        done = subprocess.run([PIPELINE, "2000"], capture_output=True, text=True, timeout=120, env=environment(**variables))
+        self.assertIn("2000 batches", done.stdout, done.stderr)
         return time.monotonic() - begun
 
     def test_the_pipeline_has_no_finding_and_takes_twice_as_long_at_most(self):
         status, said, report = self.lint(PIPELINE, "60")
         self.assertEqual([result for result in report["results"] if result["rule"] in ("L01", "L02")], [], said)
+        self.assertNotIn("guard is off", said)
+        if SANITIZED:
+            return
         # In turns, since other work of the machine comes and goes; the best of each is what it takes.
-        best = {False: [], True: []}
-        for _ in range(5):
-            for check in best:
-                best[check].append(self.timed(check, "2000") - self.timed(check, "10"))
-        ratio = min(best[True]) / min(best[False])
-        print(f"guard: the pipeline takes {ratio:.2f} times as long")
-        if not SANITIZED:
-            self.assertLess(ratio, 2)
+        best = {False: float("inf"), True: float("inf")}
+        until = time.monotonic() + 90
+        with tempfile.TemporaryDirectory() as folder:
+            for turn in range(40):
+                for guarded in best:
+                    best[guarded] = min(best[guarded], self.timed(guarded, folder))
+                if turn >= 4 and best[True] < 2 * best[False] or time.monotonic() > until:
+                    break
+        print(f"guard: the pipeline takes {best[True] / best[False]:.2f} times as long, {best[False] * 1e6 / 2000:.0f} us a batch by itself")
+        self.assertLess(best[True], 2 * best[False])
 
 
 if __name__ == "__main__":
