@@ -2,7 +2,8 @@
 /*
  * Regions, entered several times, and steps: what waits where is given by the argument. Of test_regions.py.
  *
- *	entries	region step five times: the third has two implicit waits, one of them in region inner, the fifth an explicit one
+ *	entries	region step five times: the third has two implicit waits, one of them in region inner, the fourth two that are allowed, the fifth
+ *		an explicit one
  *	step	five steps by slipstream_step(), the same waits, one of them in another thread; before the first step one more
  *	graph	the same waits behind cuGraphLaunch, which begins the steps
  *	late	a region that begins before the first step, and goes on in it
@@ -58,6 +59,11 @@ static void work(int step, int in_thread)
 		} else {
 			implicit_wait();
 		}
+	}
+	if (step == 4) {
+		SLIPSTREAM_ALLOW_SYNC("meant");
+		explicit_wait();
+		explicit_wait();
 	}
 	if (step == 5)
 		explicit_wait();
