@@ -145,6 +145,9 @@ static void legacy_is_used(uint64_t context)
 
 static void before(const struct call *call, const uint64_t *arguments)
 {
+	/* Whatever comes of it. */
+	if (call->stream_kind == STREAM_LEGACY)
+		legacy_is_used(state_context_id(call->context));
 	if (destroys(call))
 		remove_stream(state_stream_of((CUstream)arguments[0]));
 }
@@ -159,8 +162,6 @@ static void after(const struct call *call, const uint64_t *arguments, CUresult r
 		stream = state_stream_of(*(const CUstream *)arguments[0]);
 		if (stream && !(arguments[1] & CU_STREAM_NON_BLOCKING))
 			add(call, stream);
-	} else if (call->stream_kind == STREAM_LEGACY) {
-		legacy_is_used(state_context_id(call->context));
 	} else if (call->stream && call->operation) {
 		works(call->stream);
 	}
