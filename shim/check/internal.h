@@ -27,6 +27,9 @@ struct check_rule {
 	void (*forget)(void); /* in a forked child, and between tests */
 };
 
+/* Another room's, with all three functions, behind the room's own; before check_start(), one at most. */
+void check_add(const struct check_rule *rule);
+
 /* One side of a remark: a call that was made earlier. */
 struct check_side {
 	uint32_t function; /* RECORD_NO_FUNCTION: there is none */

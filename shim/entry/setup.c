@@ -15,6 +15,7 @@
 #include "config.h"
 #include "entry/entry.h"
 #include "entry/lifetime.h"
+#include "guard/guard.h"
 
 /* What entry_page shows until there is a real page: no thread's generation equals it. */
 static const uint64_t no_page;
@@ -88,6 +89,7 @@ bool entry_setup(void)
 	entry_off = config.mode == CONFIG_OFF;
 	for (unsigned int i = 0; config_problem(i); i++)
 		emit_note(NOTE_CONFIG, config_problem(i));
+	guard_start();
 	check_start();
 	if (!entry_off) {
 		entry_thread_prepare();

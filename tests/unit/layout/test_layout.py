@@ -29,7 +29,8 @@ MAY_USE = {
     "rewrite": {"catalogue", "driver", "emit", "legacy", "pool", "stage", "state", "sync"},
     "sync": {"catalogue", "emit", "state"},
     "check": {"catalogue", "driver", "emit", "state", "sync"},
-    "entry": {"catalogue", "check", "driver", "emit", "legacy", "pool", "rewrite", "stage", "state", "sync"},
+    "guard": {"catalogue", "check", "driver", "emit", "state", "sync"},
+    "entry": {"catalogue", "check", "guard", "driver", "emit", "legacy", "pool", "rewrite", "stage", "state", "sync"},
 }
 # Words that all rooms share: below every room, so these may use no room, only each other.
 SHARED = {"calibration_copies.h", "call.h", "cgroup.h", "clock.h", "config.h", "counter.h", "deny_list.h", "libc.h", "options.def", "ranks.def", "tables.def", "uncancelled.h", "emit/record.h", "rewrite/policy.def", "sync/site_key.h",
