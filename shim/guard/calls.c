@@ -54,25 +54,6 @@ void guard_give_up(const char *why)
 	check_lost(why);
 }
 
-/*
- * From the beginning on: a call that is in the kernel with a buffer of the program's must be known when that becomes one that is guarded.
- */
-void guard_start(void)
-{
-	struct guard_link *link;
-
-	if (config.mode != CONFIG_OBSERVE || !(config.check & CONFIG_CHECK_GUARD))
-		return;
-	link = guard_find_link();
-	if (link && guard_catch(link))
-		__atomic_store_n(&guard_on, true, __ATOMIC_RELAXED);
-	else
-		guard_give_up(link ? "guard is off: no handler for SIGSEGV could be "
-				     "installed" NOTE_CHECK_HIDES
-				   : "guard is off: libslipstream-guard.so is not "
-				     "preloaded" NOTE_CHECK_HIDES);
-}
-
 static void end_all(void)
 {
 	struct guard_held held;
@@ -605,7 +586,24 @@ static void after(const struct call *call, const uint64_t *arguments, CUresult r
 	own.calls = 0;
 }
 
-/* The pages are this process's own now, or still its parent's, who goes on. */
+/* ---- forks ---- */
+
+/* Of the thread that forks, from before to after: the child must find the table whole. */
+static struct guard_held fork_held;
+static bool is_held;
+
+static void fork_begins(void)
+{
+	is_held = guard_lock(&fork_held);
+}
+
+static void fork_is_over(void)
+{
+	if (is_held)
+		guard_unlock(&fork_held);
+}
+
+/* The child cannot use CUDA, and its pages are its own. */
 static void forget(void)
 {
 	guard_on = false;
@@ -613,4 +611,34 @@ static void forget(void)
 	guard_table_forget();
 }
 
-const struct check_rule guard_rule = {.before = before, .after = after, .forget = forget};
+static void child_begins(void)
+{
+	fork_is_over();
+	forget();
+}
+
+/* ---- the beginning ---- */
+
+static const struct check_rule rule = {.before = before, .after = after, .forget = forget};
+
+/*
+ * From the beginning on: a call that is in the kernel with a buffer of the program's must be known when that becomes one that is guarded.
+ */
+void guard_start(void)
+{
+	struct guard_link *link;
+
+	if (config.mode != CONFIG_OBSERVE || !(config.check & CONFIG_CHECK_GUARD))
+		return;
+	link = guard_find_link();
+	if (!link || !guard_catch(link)) {
+		check_lost(link ? "guard is off: no handler for SIGSEGV could be "
+				  "installed" NOTE_CHECK_HIDES
+				: "guard is off: libslipstream-guard.so is not "
+				  "preloaded" NOTE_CHECK_HIDES);
+		return;
+	}
+	pthread_atfork(fork_begins, fork_is_over, child_begins);
+	__atomic_store_n(&guard_on, true, __ATOMIC_RELAXED);
+	check_add(&rule);
+}

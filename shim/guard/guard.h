@@ -20,12 +20,7 @@
 #ifndef SLIPSTREAM_GUARD_GUARD_H
 #define SLIPSTREAM_GUARD_GUARD_H
 
-#include "check/internal.h"
-
-/* Does nothing unless SLIPSTREAM_CHECK has guard. */
-extern const struct check_rule guard_rule;
-
-/* Behind config_load(), before the first call. */
+/* Behind config_load(), before check_start(), to which it adds a rule; does nothing unless SLIPSTREAM_CHECK has guard. Keeps errno. */
 void guard_start(void);
 
 #endif
