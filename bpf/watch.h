@@ -15,8 +15,8 @@
  *     watch_stats(watch, &stats);           the last word
  *     watch_done(watch);
  *
- * Threads: a watch belongs to one thread at a time. watch_detach() starts threads of its own and ends
- * them before it returns. Signals: nothing is blocked or handled here; an
+ * Threads: a watch belongs to one thread at a time. watch_detach(), and whatever finds a library of which the
+ * kernel refuses functions, start threads of their own and end them before they return. Signals: nothing is blocked or handled here; an
  * interrupted watch_poll() returns what it has so far. Nothing is printed; what a person must know
  * goes to options.say. A loader that is killed leaves no probe: the kernel takes them away with its
  * descriptors.

@@ -11,7 +11,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,12 +21,10 @@
 
 #include "privilege.h"
 #include "probe_link.h"
+#include "side_by_side.h"
 #include "watch_internal.h"
 
-enum {
-	CLOSERS = 32,    /* threads that close links */
-	SINGLE_MS = 110, /* to close one, measured on Linux 6.18 */
-};
+#define SINGLE_MS 110 /* to close one, measured on Linux 6.18 */
 
 #define SAME_OPERAND(field)                                                                        \
 	_Static_assert(offsetof(struct operand, field) == offsetof(struct watch_operand, field) && \
@@ -332,22 +329,41 @@ int attach_probes(struct watch *watch, int file, const struct probe *probes, siz
 		 : 0;
 }
 
+struct sieve {
+	const struct watch *watch;
+	const struct probe *probes;
+	bool *taken; /* one of each, written by one thread */
+	int file;
+};
+
+static void try_probe(size_t number, void *data)
+{
+	const struct sieve *sieve = data;
+	uint64_t cookie = 0;
+	int link = create_link(at_entries(sieve->watch), sieve->file, &sieve->probes[number].offset,
+			       NULL, &cookie, 1, 0);
+
+	sieve->taken[number] = link >= 0;
+	if (link >= 0)
+		close(link);
+}
+
 size_t attach_sieve(struct watch *watch, int file, struct probe *probes, size_t count)
 {
+	struct sieve sieve = {.watch = watch, .probes = probes, .file = file};
 	size_t kept = 0;
 
 	if (watch->form == PROBES_SINGLE)
 		return count;
+	sieve.taken = calloc(count, sizeof(*sieve.taken));
+	if (!sieve.taken)
+		return count;
+	side_by_side(count, try_probe, &sieve);
 	for (size_t i = 0; i < count; i++) {
-		uint64_t cookie = 0;
-		int link = create_link(at_entries(watch), file, &probes[i].offset, NULL, &cookie, 1,
-				       0);
-
-		if (link < 0)
-			continue;
-		close(link);
-		probes[kept++] = probes[i];
+		if (sieve.taken[i])
+			probes[kept++] = probes[i];
 	}
+	free(sieve.taken);
 	return kept;
 }
 
@@ -397,17 +413,10 @@ unsigned int watch_detach_estimate_ms(const struct watch *watch)
 	return (unsigned int)(watch->single_links * SINGLE_MS + watch->common_links);
 }
 
-/*
- * Everything that is to be taken away, shared by threads: the kernel waits at each for all processors to
- * have seen it gone, and the waits may run side by side.
- */
-struct closing {
-	struct watch *watch; /* read only until all threads are joined */
-	size_t next, count;  /* next: taken by one thread each; count: fixed */
-};
-
-static void close_number(struct watch *watch, size_t i)
+static void close_number(size_t i, void *data)
 {
+	const struct watch *watch = data;
+
 	if (i < watch->common_links) {
 		close(watch->common_link[i]);
 		return;
@@ -419,36 +428,14 @@ static void close_number(struct watch *watch, size_t i)
 		bpf_link__destroy(watch->single_link[i - watch->tracepoints]);
 }
 
-static void *close_next(void *data)
-{
-	struct closing *closing = data;
-	size_t i;
-
-	/* Relaxed: nothing but the number is told by it; creating and joining the threads orders the rest. */
-	while ((i = __atomic_fetch_add(&closing->next, 1, __ATOMIC_RELAXED)) < closing->count)
-		close_number(closing->watch, i);
-	return NULL;
-}
-
 void attach_detach(struct watch *watch)
 {
-	struct closing closing = {
-		.watch = watch,
-		.count = watch->common_links + watch->tracepoints + watch->single_links,
-	};
-	pthread_t thread[CLOSERS];
-	size_t threads = 0;
-
 	if (watch->single_links)
 		watch_say(watch, "taking %zu single probes away: about %u.%u s",
 			  watch->single_links, watch_detach_estimate_ms(watch) / 1000,
 			  watch_detach_estimate_ms(watch) / 100 % 10);
-	while (threads < CLOSERS && threads + 1 < closing.count &&
-	       !pthread_create(&thread[threads], NULL, close_next, &closing))
-		threads++;
-	close_next(&closing);
-	while (threads > 0)
-		pthread_join(thread[--threads], NULL);
+	side_by_side(watch->common_links + watch->tracepoints + watch->single_links, close_number,
+		     watch);
 	free(watch->common_link);
 	free(watch->single_link);
 	free(watch->tracepoint);

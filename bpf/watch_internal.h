@@ -166,7 +166,7 @@ int attach_probes(struct watch *watch, int file, const struct probe *probes, siz
 		  struct watch_error *error);
 /*
  * Keeps those that the kernel takes, each tried alone, and returns their number: with one instruction that it refuses (a breakpoint, say) it
- * refuses the whole library to processes that have it mapped. Slow, and only of use where common probes were refused.
+ * refuses the whole library to processes that have it mapped. Side by side, since each waits for the kernel; and only where common probes were refused.
  */
 size_t attach_sieve(struct watch *watch, int file, struct probe *probes, size_t count);
 /* USDT probes of one file, in that order. */

@@ -8,7 +8,8 @@ import sys
 import tempfile
 import time
 
-from watching import as_nobody, calls, DRIVER, environment, FOLDER, LATE, needs_root, PLAIN, PROGRAM, PTSZ, started, Watch, watch
+import elf_symbols
+from watching import as_nobody, calls, DRIVER, environment, FOLDER, FORMS, LATE, needs_root, PLAIN, PROGRAM, PTSZ, started, Watch, watch
 
 # Maps code again and again, then a driver; calls it once its input ends.
 MAPS = """
@@ -155,6 +156,27 @@ def functions_that_cannot_be_probed_are_counted():
     assert (seen["unwatched_functions"], calls(seen)) == (1, {PTSZ: 12}), (seen["unwatched_functions"], seen["functions"])
 
 
+def library_of_breakpoints_does_not_hold_the_watch_up():
+    """Every function but one is refused: each is tried, but not one after the other."""
+    with copied_driver() as copy:
+        shutil.copy(FORMS, copy)
+        seen = watch("--library", FORMS, program=["true"])
+        with open(copy, "r+b") as file:
+            for name in seen["sites"]:
+                if name != PTSZ:
+                    file.seek(elf_symbols.offset(copy, name))
+                    file.write(b"\xcc")
+        with started(LATE, copy, "wait", "12", env=bare()) as child:
+            begin = time.monotonic()
+            run = Watch("--pid", str(child.pid), env=bare()).ready()
+            took = time.monotonic() - begin
+            child.stdin.close()
+        seen = run.report()
+    print(f"{seen['unwatched_functions']} functions refused: {took:.1f} s")
+    assert calls(seen) == {PTSZ: 12} and seen["unwatched_functions"] > 100, (seen["functions"], seen["unwatched_functions"])
+    assert took < 4, took
+
+
 def shims_without_probes_are_counted_where_claims_are_wanted():
     wrapper = os.path.join(FOLDER, "libwatch-wrapper.so")
     for options, count in ((("--claims",), 1), ((), 0)):
@@ -182,6 +204,7 @@ TESTS = [
     library_of_a_process_that_ended_before_it_could_be_opened_is_counted,
     library_that_may_not_be_opened_is_counted,
     functions_that_cannot_be_probed_are_counted,
+    library_of_breakpoints_does_not_hold_the_watch_up,
     shims_without_probes_are_counted_where_claims_are_wanted,
     nothing_is_counted_as_lost_where_nothing_is,
 ]

@@ -196,6 +196,20 @@ class Attach(Case):
         self.assertEqual(process.stdout.readline(), "round\n")
         self.nothing_left()
 
+    def test_a_killed_command_ends_the_witness_and_the_program_goes_on(self):
+        process = self.busy("20", "forever")
+        tracer = subprocess.Popen([TOOL, "attach", str(process.pid)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                  env=environment(TMPDIR=self.folder))
+        time.sleep(1.5)
+        with open(f"/proc/{tracer.pid}/task/{tracer.pid}/children", encoding="ascii") as file:
+            witness = os.pidfd_open(int(file.read()))
+        self.addCleanup(os.close, witness)
+        tracer.kill()
+        tracer.wait()
+        self.assertTrue(select.select([witness], [], [], 20)[0])
+        self.assertEqual(process.stdout.readline(), "round\n")
+        self.assertIsNone(process.poll())
+
     def test_it_ends_with_the_last_process(self):
         process = self.busy("20", "forever")
         tracer = subprocess.Popen([TOOL, "attach", str(process.pid)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
