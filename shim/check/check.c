@@ -15,6 +15,7 @@ static struct lock lock = LOCK_INITIALIZER(LOCK_CHECK);
 /* In this order, before as after. */
 static const struct check_rule *const rules[] = {
 	&check_follow_rule,
+	&check_shared_rule,
 	&check_stuck_rule,
 	/* Before a capture is known to have ended: what it refused is refused while it goes on. */
 	&check_refused_rule,
@@ -88,6 +89,19 @@ void check_after(const struct call *call, const uint64_t *arguments, CUresult re
 			rules[i]->after(call, arguments, result);
 	if (added)
 		added->after(call, arguments, result);
+	errno = saved_errno;
+}
+
+void check_ends(void)
+{
+	int saved_errno = errno;
+	uint32_t i;
+
+	if (!__atomic_load_n(&check_on, __ATOMIC_RELAXED))
+		return;
+	for (i = 0; has_order && i < RULES; i++)
+		if (rules[i]->ends)
+			rules[i]->ends();
 	errno = saved_errno;
 }
 

@@ -32,6 +32,9 @@ void check_before(const struct call *call, const uint64_t *arguments);
 /* Behind state_after(): what the call submitted has its number (call->submission), what it made is known to state. */
 void check_after(const struct call *call, const uint64_t *arguments, CUresult result);
 
+/* Among the exit handlers, by a thread that is inside no call, while there is still a record to write to. */
+void check_ends(void);
+
 /* In a forked child, which cannot use CUDA: forgets everything, locks included, and is off. */
 void check_forked(void);
 

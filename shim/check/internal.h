@@ -24,6 +24,8 @@
 struct check_rule {
 	void (*before)(const struct call *call, const uint64_t *arguments);
 	void (*after)(const struct call *call, const uint64_t *arguments, CUresult result);
+	/* The exit handlers run. Calls may still come. */
+	void (*ends)(void);
 	void (*forget)(void); /* in a forked child, and between tests */
 };
 
@@ -91,5 +93,6 @@ extern const struct check_rule check_refused_rule;
 extern const struct check_rule check_stuck_rule;
 extern const struct check_rule check_timing_rule;
 extern const struct check_rule check_follow_rule;
+extern const struct check_rule check_shared_rule;
 
 #endif

@@ -320,5 +320,7 @@ void entry_finish(void)
 		    __atomic_load_n(&generation, __ATOMIC_RELAXED))
 		return;
 	count_deferred();
+	if (entry_thread.hold == 0)
+		check_ends();
 	emit_finish();
 }

@@ -28,7 +28,6 @@ SHORT = {"SLIPSTREAM_THRESHOLD": "2ms"}
 VARIABLES = {"case-16": {"SIMCUDA_DRAIN_LOCK": "on"}, "case-19": SHORT, "case-22": SHORT, "case-24": SHORT}
 # What the simulated driver cannot show, or no rule finds yet, and why.
 NOT_FOUND = {
-    **dict.fromkeys(("case-07", "case-08"), "copies for others are not followed yet"),
     "S04": "managed memory is not guarded yet",
     "S08": "wake-ups of threads are not followed yet",
 }
