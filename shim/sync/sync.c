@@ -454,7 +454,9 @@ void sync_prepare(void)
 {
 	static bool prepared;
 
-	if (!__atomic_exchange_n(&prepared, true, __ATOMIC_RELAXED) && config.calibration)
+	if (__atomic_exchange_n(&prepared, true, __ATOMIC_RELAXED))
+		return;
+	if (config.calibration)
 		calibration_load(config.calibration);
 	step_prepare();
 }

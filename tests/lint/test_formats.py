@@ -113,7 +113,7 @@ class Formats(lint.Lint):
         run, = log["runs"]
         rules = run["tool"]["driver"]["rules"]
         self.assertEqual((log["version"], len({rule["id"] for rule in rules})), ("2.1.0", len(rules)))
-        self.assertNotIn("L01", {rule["id"] for rule in rules})
+        self.assertNotIn("S08", {rule["id"] for rule in rules})
         for result in run["results"]:
             self.assertEqual(rules[result["ruleIndex"]]["id"], result["ruleId"])
             self.assertEqual(result["baselineState"], "new")

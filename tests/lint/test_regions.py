@@ -144,6 +144,23 @@ class Traces(Regions):
         self.assertIn("an older library did not count entries", self.judged("region: old, per: entry, implicit: 0", 3)["reasons"][0])
 
 
+class Hostile(Regions):
+    def test_regions_that_go_in_circles(self):
+        process = made.Made()
+        r = process.records
+        process.regions["self"] = r.region_with("self", parent=1, entries=2**64 - 1, implicit=2**64 - 1, implicit_entry=9)
+        r.region_with("there", parent=3)
+        process.regions["back"] = r.region_with("back" * 1000, parent=2, entries=2**64 - 1)
+        r.region_with("nowhere", parent=77)
+        process.wait(region="self")
+        process.wait(region="back", at=("b.py", 1, "f"))
+        report = self.json(*self.config("budgets:\n- {region: self, per: entry, implicit: 5}\n- {region: '*', implicit: 1}\n"
+                                        "thresholds: {count: 4294967295, per: entry}\n"), process.write(self.path("r")), status=1)
+        self.assertEqual(sorted(result["message"] for result in report["results"]),
+                         ["region *: 2 implicit waits, its budget is 1",
+                          "region self: 18446744073709551615 implicit waits in entry 9 of 18446744073709551615, the budget of one is 5"])
+
+
 class Steps(Regions):
     TEXT = "budgets:\n- {per: step, implicit: 1, explicit: 0}\n"
     FOUND = ["region step: 1 explicit wait in entry 5 of 5, the budget of one is 0",

@@ -116,6 +116,7 @@ void lint_done(struct lint *lint)
 	}
 	report_list_done(&lint->uses);
 	report_list_done(&lint->regions);
+	report_list_done(&lint->paths);
 	lint_stacks_done(lint);
 	report_list_done(&lint->texts);
 	report_list_done(&lint->reasons);

@@ -116,6 +116,7 @@ struct lint {
 
 	struct report_list stacks, uses, texts;
 	struct report_list regions;  /* struct lint_region, by path */
+	struct report_list paths;    /* regions.c's own */
 	struct lint_result *results; /* by level, rule, file, line, fingerprint */
 	size_t result_count, result_capacity;
 	struct report_list reasons; /* char *: why a clean verdict would not hold */

@@ -13,8 +13,16 @@
 #include "report_order.h"
 #include "sum.h"
 
-#define JOINT     '\x1f'
-#define DEPTH_MAX 64 /* a record is hostile: parents may go in circles */
+#define JOINT '\x1f'
+/* The library goes no further in either; but a record may be hostile, and its parents go in circles. */
+#define DEPTH_MAX  40
+#define LENGTH_MAX 64
+
+struct path {
+	const struct record_file *file;
+	uint32_t id;
+	const char *text;
+};
 
 static const struct record_region *region_of(const struct record_file *file, uint32_t id)
 {
@@ -37,7 +45,8 @@ static char *make_path(const struct record_file *file, uint32_t id)
 
 		if (!name)
 			break;
-		longer = *path ? memory_format("%s%c%s", name, JOINT, path) : memory_copy(name);
+		longer = memory_format("%.*s%s%s", LENGTH_MAX, name,
+				       *path ? (char[]){JOINT, '\0'} : "", path);
 		free(path);
 		path = longer;
 		id = has_figures(region) ? region->parent : 0;
@@ -45,15 +54,28 @@ static char *make_path(const struct record_file *file, uint32_t id)
 	return path;
 }
 
+static int place_identity(const void *left, const void *right)
+{
+	const struct path *l = left, *r = right;
+	int order = (l->file > r->file) - (l->file < r->file);
+
+	return order ? order : (l->id > r->id) - (l->id < r->id);
+}
+
 const char *lint_region_path(struct lint *lint, const struct record_file *file, uint32_t id)
 {
-	char *path;
+	struct path key = {.file = file, .id = id}, *path;
 
 	if (!id)
 		return "";
-	path = make_path(file, id);
-	report_text_list_add(&lint->texts, path);
-	return path;
+	path = report_list_find_or_add(&lint->paths, &key, sizeof(key), place_identity);
+	if (!path->text) {
+		char *text = make_path(file, id);
+
+		report_text_list_add(&lint->texts, text);
+		path->text = text;
+	}
+	return path->text;
 }
 
 bool lint_region_fits(const char *pattern, const char *path)
