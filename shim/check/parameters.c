@@ -189,6 +189,37 @@ bool parameters_of(const struct call *call, const uint64_t *arguments, uint64_t 
 	return true;
 }
 
+static bool any_word(const void *from, size_t bytes, bool (*holds)(uint64_t word))
+{
+	uint64_t word;
+	size_t at;
+
+	for (at = 0; at + sizeof(word) <= bytes; at += sizeof(word)) {
+		memcpy(&word, (const char *)from + at, sizeof(word));
+		if (holds(word))
+			return true;
+	}
+	return false;
+}
+
+bool parameters_may_hold(const struct call *call, const uint64_t *arguments,
+			 bool (*holds)(uint64_t word))
+{
+	uint32_t i, extra, place = place_of(call, &extra);
+	void *const *parameters;
+	struct layout layout;
+
+	if (!place || (extra && arguments[extra]) || !layout_of(call->subject, &layout) ||
+	    layout.count == PARAMETERS_MAX)
+		return true;
+	parameters = (void *const *)(uintptr_t)arguments[place];
+	for (i = 0; i < layout.count; i++)
+		if (!parameters || layout.bytes[i] == EXTRA_MAX ||
+		    (parameters[i] && any_word(parameters[i], layout.bytes[i], holds)))
+			return true;
+	return false;
+}
+
 void parameters_forget(void)
 {
 	check_map_clear(&map);
