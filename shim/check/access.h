@@ -65,11 +65,11 @@ void parameters_named(const struct call *call, const uint64_t *arguments);
  * Addresses of memory among what the kernel of this launch is given. False: not to be known. Without check_lock(): it asks the driver once for each
  * function.
  */
+bool parameters_of(const struct call *call, const uint64_t *arguments, uint64_t *ret_addresses,
+		   uint32_t *ret_count);
 /* Is there a word among them, at any place, of which `holds` is true? Also where that is not to be known. As above. */
 bool parameters_may_hold(const struct call *call, const uint64_t *arguments,
 			 bool (*holds)(uint64_t word));
-bool parameters_of(const struct call *call, const uint64_t *arguments, uint64_t *ret_addresses,
-		   uint32_t *ret_count);
 void parameters_forget(void);
 
 #endif

@@ -13,8 +13,8 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "check/access.h"
 #include "config.h"
-#include "driver/driver.h"
 #include "driver/find.h"
 #include "emit/emit.h"
 #include "guard/internal.h"
@@ -23,9 +23,6 @@
 #include "sync/site.h"
 
 #define PAGE UINT64_C(4096)
-/* Parameters of a kernel that are looked at. */
-#define PARAMETERS_MAX 256
-#define WORDS_MAX      4096
 
 bool guard_on;
 
@@ -274,63 +271,12 @@ static bool is_host_address(uint64_t word)
 	}
 }
 
-static bool has_host_address(const void *parameter, size_t size)
-{
-	uint64_t word;
-	size_t at;
-
-	for (at = 0; at + sizeof(word) <= size && at < WORDS_MAX * sizeof(word);
-	     at += sizeof(word)) {
-		memcpy(&word, (const char *)parameter + at, sizeof(word));
-		if (is_host_address(word))
-			return true;
-	}
-	return false;
-}
-
-/* May the kernel write where the host reads? Without a way to know its parameters: yes. */
-static bool kernel_may_tell(const struct call *call, const uint64_t *arguments)
-{
-	CUresult (*ask)(CUfunction, size_t, size_t *, size_t *) = driver.cuFuncGetParamInfo;
-	size_t offset, size, i;
-	void **parameters;
-	uint64_t extra = 0;
-
-	switch (call->function) {
-	case FUNCTION_cuLaunchKernel:
-	case FUNCTION_cuLaunchKernel_ptsz:
-		parameters = (void **)arguments[9];
-		extra = arguments[10];
-		break;
-	case FUNCTION_cuLaunchKernelEx:
-	case FUNCTION_cuLaunchKernelEx_ptsz:
-		parameters = (void **)arguments[2];
-		extra = arguments[3];
-		break;
-	case FUNCTION_cuLaunchCooperativeKernel:
-	case FUNCTION_cuLaunchCooperativeKernel_ptsz:
-		parameters = (void **)arguments[9];
-		break;
-	default:
-		return true;
-	}
-	if (extra || !ask)
-		return true;
-	for (i = 0; i < PARAMETERS_MAX; i++) {
-		if (ask((CUfunction)call->subject, i, &offset, &size) != CUDA_SUCCESS)
-			/* Past the last one, or the kernel is not known, which has a first one if it was given any. */
-			return !i && parameters;
-		if (!parameters || has_host_address(parameters[i], size))
-			return true;
-	}
-	return true;
-}
-
 static bool may_tell(const struct call *call, const uint64_t *arguments)
 {
 	switch (call->operation) {
 	case OPERATION_KERNEL:
-		return kernel_may_tell(call, arguments);
+		/* It may write where the host reads. */
+		return parameters_may_hold(call, arguments, is_host_address);
 	case OPERATION_COPY:
 	case OPERATION_EVENT_WAIT:
 	case OPERATION_ALLOCATION:
@@ -566,6 +512,9 @@ static void learn(const struct call *call, const uint64_t *arguments, CUresult r
 	}
 	if (result != CUDA_SUCCESS)
 		return;
+	/* Else a rule of order does so. */
+	if (!(config.check & CONFIG_CHECK_ORDER))
+		parameters_named(call, arguments);
 	if (is_wait(call))
 		observed(call);
 	else if (guard_count && may_wait(call))
@@ -589,18 +538,20 @@ static void after(const struct call *call, const uint64_t *arguments, CUresult r
 /* ---- forks ---- */
 
 /* Of the thread that forks, from before to after: the child must find the table whole. */
-static struct guard_held fork_held;
-static bool is_held;
+static __thread struct {
+	struct guard_held held;
+	bool is_held;
+} forking __attribute__((tls_model("initial-exec")));
 
 static void fork_begins(void)
 {
-	is_held = guard_lock(&fork_held);
+	forking.is_held = guard_lock(&forking.held);
 }
 
 static void fork_is_over(void)
 {
-	if (is_held)
-		guard_unlock(&fork_held);
+	if (forking.is_held)
+		guard_unlock(&forking.held);
 }
 
 /* The child cannot use CUDA, and its pages are its own. */
