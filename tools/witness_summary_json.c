@@ -209,35 +209,40 @@ static json_t *lines_json(const struct witness_tree *tree, bool claims)
 	return array;
 }
 
-/*
- * Of the calls that the program made, in processes with the preload library, those of which is known
- * that they came through its wrapper. What the library and the driver call for their own ends is
- * nobody's to cover.
- */
-static json_t *coverage_json(const struct witness_summary *summary)
-{
-	json_t *object = memory_check(json_object());
-	uint64_t wrapped = summary->shim_by[WITNESS_BY_WRAPPER], all = wrapped;
-
-	sum_add(&all, summary->shim_by[WITNESS_BY_PROGRAM]);
-	sum_add(&all, summary->shim_by[WITNESS_BY_UNKNOWN]);
-	set(object, "calls", integer(all));
-	set(object, "wrapper", integer(wrapped));
-	set(object, "escaped", integer(summary->shim_by[WITNESS_BY_PROGRAM]));
-	set(object, "unknown", integer(summary->shim_by[WITNESS_BY_UNKNOWN]));
-	set(object, "shim_own", integer(summary->shim_by[WITNESS_BY_SHIM]));
-	set(object, "inside_library", integer(summary->shim_by[WITNESS_BY_LIBRARY]));
-	set(object, "without_shim", integer(summary->other_entries));
-	set(object, "proven", all ? json_real((double)wrapped / (double)all) : json_null());
-	return object;
-}
-
 static bool has_shim(const struct witness_summary *summary)
 {
 	for (int by = 0; by < WITNESS_BYS; by++)
 		if (summary->shim_by[by])
 			return true;
 	return false;
+}
+
+/*
+ * Of the calls that the program made, in processes with the preload library, those of which is known
+ * that they came through its wrapper. What the library and the driver call for their own ends is
+ * nobody's to cover. Calls of which was lost who made them may have been the program's.
+ */
+static json_t *coverage_json(const struct witness_summary *summary)
+{
+	json_t *object = memory_check(json_object());
+	uint64_t wrapped = summary->shim_by[WITNESS_BY_WRAPPER], all = wrapped;
+	uint64_t unknown = summary->shim_by[WITNESS_BY_UNKNOWN];
+
+	if (has_shim(summary)) {
+		sum_add(&unknown, summary->loss.lost_calls);
+		sum_add(&unknown, summary->loss.lost_callers);
+	}
+	sum_add(&all, summary->shim_by[WITNESS_BY_PROGRAM]);
+	sum_add(&all, unknown);
+	set(object, "calls", integer(all));
+	set(object, "wrapper", integer(wrapped));
+	set(object, "escaped", integer(summary->shim_by[WITNESS_BY_PROGRAM]));
+	set(object, "unknown", integer(unknown));
+	set(object, "shim_own", integer(summary->shim_by[WITNESS_BY_SHIM]));
+	set(object, "inside_library", integer(summary->shim_by[WITNESS_BY_LIBRARY]));
+	set(object, "without_shim", integer(summary->other_entries));
+	set(object, "proven", all ? json_real((double)wrapped / (double)all) : json_null());
+	return object;
 }
 
 static json_t *loss_json(const struct witness_loss *loss)

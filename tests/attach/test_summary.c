@@ -126,12 +126,33 @@ static void who_lacks_the_library_is_told_beside_those_who_have_it(void **state)
 	witness_summary_free(summary);
 }
 
+/* Whose the lost ones were nobody knows: they are not proven to have come through the wrapper. */
+static void lost_callers_are_not_proven(void **state)
+{
+	struct witness_summary *summary = witness_summary_new();
+	struct witness_count count = {
+		.function = "cuCtxSynchronize", .shim = true, .by = {[WITNESS_BY_WRAPPER] = 60}};
+	struct witness_loss loss = {.entries = 100, .lost_callers = 30, .lost_calls = 10};
+	json_t *object;
+
+	witness_summary_count(summary, &count);
+	witness_summary_loss(summary, &loss);
+	object = witness_summary_json(summary);
+	assert_int_equal(number(object, "coverage.calls"), 100);
+	assert_int_equal(number(object, "coverage.unknown"), 40);
+	assert_true(json_real_value(
+			    json_object_get(json_object_get(object, "coverage"), "proven")) == 0.6);
+	json_decref(object);
+	witness_summary_free(summary);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(true_claims_are_only_counted),
 		cmocka_unit_test(tells_ways_of_waiting_apart),
 		cmocka_unit_test(who_lacks_the_library_is_told_beside_those_who_have_it),
+		cmocka_unit_test(lost_callers_are_not_proven),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
