@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * The same call over and over, for a tool that counts instructions: `calls KIND COUNT`, started by calls.py without the shim and with it in each mode.
- * Only what runs inside calls_measured() is to be counted. KIND:
- *	h2d_sync, d2h_sync, h2d_async, d2h_async	copies of 4 KiB of ordinary memory, on the legacy stream or on a blocking one
+ * The same call over and over, for a tool that counts instructions: `calls KIND COUNT [BYTES]`, started by calls.py without the shim and with it in each mode.
+ * Only what runs inside calls_measured() is to be counted. BYTES (4096): of the copies, at most 1 MiB. KIND:
+ *	h2d_sync, d2h_sync, h2d_async, d2h_async	copies of ordinary memory, on the legacy stream or on a blocking one
+ *	..._beside					the same, beside a kernel on another, non-blocking stream
+ *	..._pinned					the same as the first, of pinned memory
  *	h2d_order					h2d_sync behind a kernel on its stream, with relax=order
  *	launch						of a kernel, on a blocking stream
  *	pair						pinned memory of 4 KiB allocated and freed
@@ -20,6 +22,7 @@
 #include "gpu.h"
 
 #define BYTES      4096
+#define BYTES_MOST (1U << 20)
 #define COUNT_MOST 4096
 #define BUSY_NS    UINT64_C(300000000)
 #define FEW_NS     1000
@@ -27,6 +30,7 @@
 
 static CUstream stream, elsewhere;
 static CUdeviceptr device, device_blocks[COUNT_MOST];
+static size_t copy_bytes = BYTES;
 static void *memory, *blocks[COUNT_MOST];
 static CUfunction spin;
 
@@ -47,22 +51,22 @@ static CUresult launch(CUstream on, uint64_t ns)
 
 static CUresult h2d_sync(unsigned int at)
 {
-	return gpu.cuMemcpyHtoD(device, memory, BYTES);
+	return gpu.cuMemcpyHtoD(device, memory, copy_bytes);
 }
 
 static CUresult d2h_sync(unsigned int at)
 {
-	return gpu.cuMemcpyDtoH(memory, device, BYTES);
+	return gpu.cuMemcpyDtoH(memory, device, copy_bytes);
 }
 
 static CUresult h2d_async(unsigned int at)
 {
-	return gpu.cuMemcpyHtoDAsync(device, memory, BYTES, stream);
+	return gpu.cuMemcpyHtoDAsync(device, memory, copy_bytes, stream);
 }
 
 static CUresult d2h_async(unsigned int at)
 {
-	return gpu.cuMemcpyDtoHAsync(memory, device, BYTES, stream);
+	return gpu.cuMemcpyDtoHAsync(memory, device, copy_bytes, stream);
 }
 
 static CUresult launch_few(unsigned int at)
@@ -99,12 +103,26 @@ static void make_device(unsigned int count)
 		check(gpu.cuMemAlloc(&device_blocks[i], BYTES), "cuMemAlloc");
 }
 
+static void make_pinned(unsigned int count)
+{
+	(void)count;
+	check(gpu.cuMemHostAlloc(&memory, copy_bytes, 0), "cuMemHostAlloc");
+}
+
 static const struct kind {
 	const char *name;
 	CUresult (*call)(unsigned int at);
 	void (*prepare)(unsigned int count);
 	enum { NOT_BUSY, BUSY_ELSEWHERE, BUSY_LEGACY } busy;
 } kinds[] = {
+	{"h2d_sync_beside", h2d_sync, NULL, BUSY_ELSEWHERE},
+	{"d2h_sync_beside", d2h_sync, NULL, BUSY_ELSEWHERE},
+	{"h2d_async_beside", h2d_async, NULL, BUSY_ELSEWHERE},
+	{"d2h_async_beside", d2h_async, NULL, BUSY_ELSEWHERE},
+	{"h2d_sync_pinned", h2d_sync, make_pinned, NOT_BUSY},
+	{"d2h_sync_pinned", d2h_sync, make_pinned, NOT_BUSY},
+	{"h2d_async_pinned", h2d_async, make_pinned, NOT_BUSY},
+	{"d2h_async_pinned", d2h_async, make_pinned, NOT_BUSY},
 	{"h2d_sync", h2d_sync, NULL, NOT_BUSY},
 	{"d2h_sync", d2h_sync, NULL, NOT_BUSY},
 	{"h2d_async", h2d_async, NULL, NOT_BUSY},
@@ -145,26 +163,30 @@ static void prepare(const struct kind *kind)
 		check(gpu.cuStreamCreate(&elsewhere, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
 		check(launch(elsewhere, FEW_NS), "cuLaunchKernel");
 	}
-	check(gpu.cuMemAlloc(&device, BYTES), "cuMemAlloc");
-	memory = calloc(1, BYTES);
+	check(gpu.cuMemAlloc(&device, copy_bytes), "cuMemAlloc");
+	memory = calloc(1, copy_bytes);
 	if (!memory)
 		exit(1);
-	memset(memory, 1, BYTES);
+	memset(memory, 1, copy_bytes);
 	check(launch(stream, FEW_NS), "cuLaunchKernel");
 	check(gpu.context_synchronize(), "cuCtxSynchronize");
 }
 
 int main(int argc, char **argv)
 {
-	unsigned int count = argc == 3 ? (unsigned int)strtoul(argv[2], NULL, 0) : 0;
+	unsigned int count = argc >= 3 ? (unsigned int)strtoul(argv[2], NULL, 0) : 0;
 	const struct kind *kind = NULL;
 	uint64_t begin;
 
-	for (size_t i = 0; argc == 3 && i < sizeof(kinds) / sizeof(kinds[0]); i++)
+	if (argc == 4)
+		copy_bytes = strtoul(argv[3], NULL, 0);
+	for (size_t i = 0; argc >= 3 && i < sizeof(kinds) / sizeof(kinds[0]); i++)
 		if (!strcmp(kinds[i].name, argv[1]))
 			kind = &kinds[i];
-	if (!kind || !count || count > COUNT_MOST) {
-		fprintf(stderr, "usage: calls KIND COUNT (at most %d)\n", COUNT_MOST);
+	if (!kind || argc > 4 || !count || count > COUNT_MOST || !copy_bytes ||
+	    copy_bytes > BYTES_MOST) {
+		fprintf(stderr, "usage: calls KIND COUNT [BYTES] (at most %d, %u)\n", COUNT_MOST,
+			BYTES_MOST);
 		return 2;
 	}
 	if (gpu_open(NULL))

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Instructions of a call, without the shim and in each mode, and the functions that they are in: what a machine without a GPU can tell of the cost.
 
-    calls.py --build BUILD --driver FOLDER [--kinds KIND,...] [--count N] [--most N] [--json FILE]
+    calls.py --build BUILD --driver FOLDER [--kinds KIND,...] [--bytes N] [--relax RELAX] [--count N] [--most N] [--json FILE]
 
 By valgrind's callgrind, on the simulated driver: instructions a call by library, of the shim the most expensive functions by themselves, and the cache lines of
 its code that a call goes through: where a launch has thrown them out, they are most of what a call costs. ns a call are of a run without callgrind. The driver's part is the simulated one's, and says nothing of a real one; the shim's is what it is anywhere, but for what
@@ -72,10 +72,14 @@ def code_lines(path, calls):
 def count(options, kind, mode):
     """ns a call; instructions a call by library; and by function of the shim; and the cache lines of its code."""
     calls = min(options.count, ORDER_MOST) if kind == "h2d_order" else options.count
-    program = [os.path.join(options.build, "tests/bench/calls"), kind, str(calls)]
+    program = [os.path.join(options.build, "tests/bench/calls"), kind, str(calls), str(options.bytes)]
     libraries, functions = collections.Counter(), collections.Counter()
     with tempfile.TemporaryDirectory() as folder:
         environment, out = environment_of(options, mode, folder), os.path.join(folder, "callgrind.out")
+        if mode != "raw":
+            environment["SLIPSTREAM_RELAX"] = options.relax
+            # So slow a call is taken for one that waits.
+            environment["SLIPSTREAM_THRESHOLD"] = "100s"
         ns = float(run(program, environment))
         run(["valgrind", "--tool=callgrind", "--toggle-collect=calls_measured", "--dump-instr=yes", "--callgrind-out-file=" + out, *program], environment)
         for line in run(["callgrind_annotate", "--auto=no", "--threshold=100", out], os.environ).splitlines():
@@ -96,6 +100,8 @@ def main():
     parser.add_argument("--build", required=True, type=os.path.abspath)
     parser.add_argument("--driver", required=True, type=os.path.abspath, help="folder of the driver to use (the simulated one)")
     parser.add_argument("--kinds", default=KINDS)
+    parser.add_argument("--bytes", type=int, default=4096, help="of the copies")
+    parser.add_argument("--relax", default="free,order")
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--most", type=int, default=12, help="functions to print")
     parser.add_argument("--json", metavar="FILE")

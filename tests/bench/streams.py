@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""What the rewrite of the legacy default stream costs a launch (streams.c): raw and mode fix by turns in one process.
+"""What a launch costs in each mode, and the rewrite of the legacy default stream (streams.c): raw and with the shim by turns in one process.
 
-    streams.py --build BUILD [--driver FOLDER] [--parts only,idle,dirty] [--streams 1,4,16,64] [--settings control,default,eager] [--pairs N]
+    streams.py --build BUILD [--driver FOLDER] [--parts only,idle,dirty] [--streams 1,4,16,64] [--settings observe,control,default,eager]
+               [--pairs N]
                [--processes N] [--seed N] [--json FILE] [--check] [--quick]
     streams.py --build BUILD --driver FOLDER --instructions [--json FILE] [--quick]
 
+    observe     mode observe
     control     mode fix without the rewrite: what wrappers add by themselves
     default     with it
     eager       with it, and LEGACY_AFTER=0: each operation that can goes to the substitute, so that every barrier is there
@@ -38,7 +40,9 @@ import calls
 ONLY_LIMIT_PERCENT = 1
 DIRTY_LIMIT_US = 1
 OTHERS = "pinned,frees,staging"
-SETTINGS = {"control": (OTHERS, "16"), "default": (OTHERS + ",streams", "16"), "eager": (OTHERS + ",streams", "0")}
+# Mode, rewrites, SLIPSTREAM_LEGACY_AFTER.
+SETTINGS = {"observe": ("observe", OTHERS, "16"), "control": ("fix", OTHERS, "16"), "default": ("fix", OTHERS + ",streams", "16"),
+            "eager": ("fix", OTHERS + ",streams", "0")}
 COUNTED = (("null_only", 1), ("blocking_alone", 1), ("non_blocking_alone", 1), ("blocking_mixed", 1), ("non_blocking_mixed", 1), ("null_mixed", 1),
            ("chain", 1), ("chain", 4), ("chain", 16), ("chain", 64), ("join", 64), ("rows", 16))
 
@@ -46,10 +50,10 @@ COUNTED = (("null_only", 1), ("blocking_alone", 1), ("non_blocking_alone", 1), (
 def cells(options, part, count, setting):
     """{cell: medians over the processes}, and what the rewrite did in the last."""
     found, counts = {}, {}
-    rewrites, after = SETTINGS[setting]
+    mode, rewrites, after = SETTINGS[setting]
     for process in range(options.processes):
         arguments = [part, str(count), str(options.pairs), str(options.seed + process)]
-        lines, told = by_turns.run(options, "streams", arguments, "fix", rewrites=rewrites, more={"SLIPSTREAM_LEGACY_AFTER": after})
+        lines, told = by_turns.run(options, "streams", arguments, mode, rewrites=rewrites, more={"SLIPSTREAM_LEGACY_AFTER": after})
         counts = {key: value for key, value in told.get("streams", {}).items() if isinstance(value, int)}
         for words in lines:
             found.setdefault(words[1], []).append({words[i]: float(words[i + 1]) for i in range(3, len(words), 2)})
@@ -69,7 +73,7 @@ def over_control(results, part, count, setting, name):
 
 def told(setting, counts):
     """What was compared with raw."""
-    if setting == "control":
+    if setting in ("observe", "control"):
         return "no rewrite"
     did = ", ".join(f"{counts.get(name, 0)} {name}" for name in ("redirected", "barriers", "turns"))
     return f"{'barriers of ours' if counts.get('barriers') else 'native'}: {did}"
@@ -93,7 +97,7 @@ def measure(options):
                            f"[{cell['low'] / size:+.2f}, {cell['high'] / size:+.2f}]"
                     if part == "dirty":
                         text += f"  over control {more / size:+.2f}" if more is not None else ""
-                        if name == "join" and setting != "control":
+                        if name == "join" and setting not in ("observe", "control"):
                             text += f" (limit {DIRTY_LIMIT_US})"
                             if cell["difference"] / size > DIRTY_LIMIT_US:
                                 over.append(f"{count} streams, {setting}: {cell['difference'] / size:.2f} us over the native join ({told(setting, counts)})")
@@ -113,8 +117,9 @@ def counted(options, name, count, setting):
     """Instructions of the shim by function, of what the cell counts, and the cache lines of its code."""
     functions, program = collections.Counter(), [os.path.join(options.build, "tests/bench/streams"), "count", name, str(count)]
     with tempfile.TemporaryDirectory() as folder:
-        environment, out = calls.environment_of(options, "fix", folder), os.path.join(folder, "callgrind.out")
-        environment["SLIPSTREAM_FIX"], environment["SLIPSTREAM_LEGACY_AFTER"] = SETTINGS[setting]
+        mode, rewrites, after = SETTINGS[setting]
+        environment, out = calls.environment_of(options, mode, folder), os.path.join(folder, "callgrind.out")
+        environment.update(SLIPSTREAM_FIX=rewrites, SLIPSTREAM_LEGACY_AFTER=after)
         # So slow a launch is taken for one that waits.
         environment["SLIPSTREAM_THRESHOLD"] = "100s"
         units = int(calls.run(["valgrind", "--tool=callgrind", "--toggle-collect=calls_measured", "--dump-instr=yes", "--callgrind-out-file=" + out,
