@@ -175,6 +175,21 @@ uint64_t clock_duration_ns(uint64_t from, uint64_t to)
 	return multiply(to - from, rate);
 }
 
+uint64_t clock_span(uint64_t from, uint64_t to, uint64_t *ret_to_ns)
+{
+	struct point newest;
+	uint64_t rate;
+
+	if (clock_uses_counter)
+		scale_for(to, &newest, &rate);
+	if (!clock_uses_counter || !rate || to < newest.ticks || to <= from) {
+		*ret_to_ns = clock_ns(to);
+		return clock_duration_ns(from, to);
+	}
+	*ret_to_ns = newest.ns + multiply(to - newest.ticks, rate);
+	return multiply(to - from, rate);
+}
+
 uint64_t clock_ticks_in(uint64_t ns)
 {
 	struct point newest;

@@ -28,6 +28,9 @@ uint64_t clock_ns(uint64_t ticks);
 /* Nanoseconds between two readings; 0 if `to` is not after `from`. */
 uint64_t clock_duration_ns(uint64_t from, uint64_t to);
 
+/* The same, and CLOCK_MONOTONIC of `to`: both by one look at the rate. */
+uint64_t clock_span(uint64_t from, uint64_t to, uint64_t *ret_to_ns);
+
 /* CLOCK_MONOTONIC now, without the counter. */
 static inline uint64_t clock_now_ns(void)
 {

@@ -13,6 +13,7 @@
 #include "emit/arena.h"
 #include "emit/emit.h"
 #include "emit/internal.h"
+#include "emit/memo.h"
 
 struct counter_block {
 	struct counter_block *next;
@@ -80,6 +81,7 @@ void emit_counters_give_back(uint64_t *counters)
 {
 	struct counter_block *block;
 
+	memo_give_back();
 	if (!counters || counters == spare || !emit_lock())
 		return;
 	for (block = blocks; block; block = block->next)

@@ -24,6 +24,7 @@
 #include "emit/intern.h"
 #include "emit/internal.h"
 #include "emit/lock.h"
+#include "emit/memo.h"
 #include "emit/trace.h"
 #include "emit/usdt.h"
 #include "uncancelled.h"
@@ -297,16 +298,32 @@ static void raise_to(uint64_t *live, uint64_t value)
 		;
 }
 
+/* The ids of those that are known, for the trace. */
+static uint32_t name_candidates(const struct emit_finding *finding,
+				uint32_t known[EMIT_CANDIDATES_MAX])
+{
+	uint32_t i, id, count = 0;
+
+	for (i = 0; i < finding->candidate_count && count < EMIT_CANDIDATES_MAX; i++) {
+		id = intern_candidate(&finding->candidates[i]);
+		if (id)
+			known[count++] = id;
+	}
+	return count;
+}
+
 void emit_wait(const struct emit_finding *finding)
 {
 	struct record_waited_for *waited_for;
 	struct record_wait *wait;
+	struct memo *memo;
 	uint32_t known[EMIT_CANDIDATES_MAX];
-	uint32_t wait_id, candidate, i, count = 0;
+	uint32_t wait_id, i;
 
 	if (!emit_is_open())
 		return;
-	wait = intern_wait(finding, &wait_id);
+	memo = memo_own();
+	wait = memo_wait(memo, finding, &wait_id);
 	if (!wait)
 		return;
 	add_to(&wait->count, 1);
@@ -316,17 +333,14 @@ void emit_wait(const struct emit_finding *finding)
 	raise_to(&wait->blocked_max, finding->blocked_ns);
 	raise_to(&wait->last_ns, finding->returned_ns);
 	for (i = 0; i < finding->candidate_count; i++) {
-		candidate = intern_candidate(&finding->candidates[i]);
-		waited_for = candidate ? intern_waited_for(wait_id, candidate) : NULL;
+		waited_for = memo_waited_for(memo, wait_id, &finding->candidates[i]);
 		if (!waited_for)
 			continue;
-		if (count < EMIT_CANDIDATES_MAX)
-			known[count++] = candidate;
 		add_to(&waited_for->count, 1);
 		add_to(&waited_for->blocked_ns, finding->blocked_ns);
 	}
 	if (__builtin_expect(trace_wants_waits(), 0))
-		trace_wait(finding, wait_id, known, count);
+		trace_wait(finding, wait_id, known, name_candidates(finding, known));
 	USDT_WAIT(finding->rule, finding->function, finding->blocked_ns, finding->site);
 }
 

@@ -12,6 +12,7 @@
 
 #include "emit/arena.h"
 #include "emit/internal.h"
+#include "emit/memo.h"
 #include "emit/table.h"
 
 enum intern_kind {
@@ -379,13 +380,23 @@ struct record_note *intern_note(enum note_code code, uint32_t text)
 	return key ? key->record : NULL;
 }
 
+/* Atomic; written by intern_clear(), when no other thread is there. */
+static uint64_t life = 1;
+
+uint64_t intern_life(void)
+{
+	return __atomic_load_n(&life, __ATOMIC_RELAXED);
+}
+
 void intern_clear(void)
 {
 	int kind;
 
+	__atomic_store_n(&life, life + 1, __ATOMIC_RELAXED);
 	for (kind = 0; kind < INTERN_COUNT; kind++) {
 		table_clear(&tables[kind]);
 		next_id[kind] = 0;
 	}
 	arena_done(&arena);
+	memo_clear();
 }

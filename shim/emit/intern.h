@@ -29,6 +29,9 @@ struct record_remark *intern_remark(const struct emit_remark *remark);
 struct record_note *intern_note(enum note_code code, uint32_t text);
 struct record_remark *intern_remark(const struct emit_remark *remark);
 
+/* Another number after each intern_clear(): what these functions returned before is good no more. Never 0. */
+uint64_t intern_life(void);
+
 /* In a forked child, and between tests. */
 void intern_clear(void);
 

@@ -174,6 +174,24 @@ static inline void entry_begin(struct call *call, uint32_t function, uint16_t fl
 
 #define ENTRY_U64(value) ((uint64_t)(uintptr_t)(value))
 
+/*
+ * A launch that is not plain, but joins: may it be short all the same (state/launch.h)? Who listens to calls is told of what is found in one, so
+ * then it has to be one.
+ */
+static inline bool entry_joins(struct state_launch *launch, struct call *call)
+{
+	if (entry_likely(!launch->is_joining))
+		return false;
+	launch->is_joining = !usdt_scope_listens() && state_launch_joins(launch, call->pending);
+	if (!launch->is_joining || !legacy_active() ||
+	    legacy_lets_join(state_stream_context(launch->stream), launch->is_legacy))
+		return launch->is_joining;
+	launch->is_joining = false;
+	/* It has been counted; the long way counts it again. */
+	launch_count(&launch_thread.row.numbered);
+	return false;
+}
+
 /* The driver's function of this name, NULL while unknown. Pairs with nothing: the pointer is all
  * that is published. */
 #define ENTRY_DRIVER(name) __atomic_load_n(&driver.name, __ATOMIC_RELAXED)

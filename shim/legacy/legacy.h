@@ -97,6 +97,13 @@ void legacy_enter(struct call *call, struct legacy_pass *pass, enum legacy_class
 void legacy_leave(struct call *call, struct legacy_pass *pass, CUresult result);
 
 /*
+ * May a short launch that joins (state/launch.h), on the legacy stream (`is_legacy`) or a blocking one of this context, go past legacy_enter()? Where the turn is NATIVE and the
+ * launch would not change it, nor end a row of operations that could go to the substitute; one of a row is counted here. Then it would be counted in flight, no more, which
+ * short launches are by themselves. False: it has to take the long way.
+ */
+bool legacy_lets_join(struct state_context *of, bool is_legacy);
+
+/*
  * cuStreamQuery and cuStreamSynchronize: answered here where the work of the legacy stream is on the substitute. True: *ret_result is the answer, with the
  * driver's clock in the call; false: the driver is to be asked.
  */

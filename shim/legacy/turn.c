@@ -586,6 +586,21 @@ static void leave_peers(struct legacy_pass *pass)
 	}
 }
 
+bool legacy_lets_join(struct state_context *of, bool is_legacy)
+{
+	struct legacy_context *context = legacy_of(of);
+
+	if (!context || is_eager() || legacy_is_substitute(context) ||
+	    __atomic_load_n(&context->used, __ATOMIC_RELAXED) != LEGACY_USED_BOTH)
+		return false;
+	/* As in enter_blocking() and enter_legacy(). A deny list goes by the call. */
+	if (!is_legacy)
+		return !__atomic_load_n(&context->row, __ATOMIC_RELAXED);
+	return !config.deny && !state_is_doubted() &&
+	       !__atomic_load_n(&context->barred, __ATOMIC_RELAXED) && !state_objection() &&
+	       !is_wanted(context);
+}
+
 void legacy_enter(struct call *call, struct legacy_pass *pass, enum legacy_class class)
 {
 	struct legacy_context *context;

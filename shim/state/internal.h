@@ -44,6 +44,7 @@
 
 #define STREAM_MAX   16384
 #define STREAM_WORDS (STREAM_MAX / 64)
+#define STREAM_CHUNK 64 /* entries made at a time */
 
 struct state_context {
 	uint64_t id;     /* cuCtxGetId; stored last (release), read first (acquire) */
@@ -68,7 +69,7 @@ struct state_context {
 
 /* What a thread used last. Its own; checked against the entries, which may have changed. */
 #define PER_THREAD_CACHE 4
-#define THREAD_STREAMS   8 /* powers of two */
+#define THREAD_STREAMS   16 /* powers of two */
 #define THREAD_KERNELS   64
 struct state_thread {
 	uint64_t serial; /* from 1; 0: none yet */
@@ -161,7 +162,13 @@ struct state_stream *stream_new(struct state_context *context, enum stream_kind 
 void stream_tell(struct state_stream *stream);
 /* Under LOCK_STATE: the entry may be taken over, once its work is known complete. */
 void stream_retire(struct state_stream *stream);
-struct state_stream *stream_at(uint32_t index);
+extern struct state_stream *stream_chunks[STREAM_MAX / STREAM_CHUNK];
+static inline struct state_stream *stream_at(uint32_t index)
+{
+	/* Pairs with the release store of the chunk in make(): its indices are set. */
+	return __atomic_load_n(&stream_chunks[index / STREAM_CHUNK], __ATOMIC_ACQUIRE) +
+	       index % STREAM_CHUNK;
+}
 uint32_t stream_count(void);
 void stream_clear(void);
 
@@ -204,6 +211,8 @@ static inline bool stream_joins(const struct state_stream *stream)
 /* order.c: completion and legacy order. */
 /* The driver took the call's operation: number it, note whom it is ordered behind. */
 void order_submitted(struct call *call);
+/* The same for a short launch that joins (launch.h), of which the trace is told nothing. */
+void order_launched(const struct state_launch *launch);
 /* The stream's next number for an operation that the driver took. */
 uint64_t order_number(struct state_stream *stream, uint64_t youngest);
 /* The host has observed the operations up to `number`: draws every conclusion from that. */
@@ -223,6 +232,12 @@ void pending_list(struct state_stream *stream);
 /* For launches and records: the call's own stream, and the streams it is the first to join. */
 void pending_glance(struct call *call);
 /*
+ * The same for who has no call. `pending` has room for CALL_PENDING_MAX. Returns how many there are, CALL_PENDING_MAX + 1 for more; the own stream, if it is one of
+ * them, is the first.
+ */
+uint32_t pending_with_joins(struct state_stream *own, struct state_context *context,
+			    struct call_pending *pending);
+/*
  * `scopes`: bits 1 << enum catalogue_scope. `ask`: make the candidates certain by queries
  * (--attribute).
  */
@@ -238,6 +253,8 @@ void pending_tidy_unjoined(void);
  */
 void pending_begin_out(void);
 void pending_take_out(uint64_t *list, struct state_stream *stream, const uint64_t *known);
+/* The same of several streams of one word of the list of unjoined ones, up to what each is joined. No launcher had one of them a moment ago. */
+void pending_take_out_joined(uint32_t word, uint64_t bits);
 void pending_end_out(void);
 void pending_clear(void);
 /* state_unfinished() */

@@ -93,7 +93,10 @@ static void tidy_unjoined(void)
 		pending_tidy_unjoined();
 }
 
-/* The legacy stream of the thread's current context; NULL: none, or more streams than the short way looks through. */
+/*
+ * The legacy stream of the thread's current context, of which memos of this thread are from now on; NULL: none, or more streams than the short way looks
+ * through.
+ */
 static struct state_stream *current_legacy(void)
 {
 	struct launch_row *row = &launch_thread.row;
@@ -104,9 +107,15 @@ static struct state_stream *current_legacy(void)
 		state_launch_forget();
 	if (!context || stream_count() > WORDS_MAX * 64)
 		return NULL;
-	tidy_unjoined();
 	row->legacy = context->legacy;
 	return context->legacy;
+}
+
+/* Memos may go meanwhile, and whose they are with them. */
+static void tidy_legacy(struct state_stream *legacy)
+{
+	tidy_unjoined();
+	launch_thread.row.legacy = legacy;
 }
 
 static inline bool is_short_queue(const struct state_stream *stream)
@@ -126,6 +135,14 @@ static inline const struct state_kernel *known_kernel(struct state_thread *threa
 	return slot->kernel;
 }
 
+/* Two streams may drive each other out of their place in this thread's cache. What nothing was put on yet is the long way's, which has more to say of a first operation. */
+static __attribute__((noinline)) struct state_stream *used_stream(CUstream handle)
+{
+	struct state_stream *stream = stream_find((uintptr_t)handle);
+
+	return stream && stream_submitted(stream) ? stream : NULL;
+}
+
 static inline struct state_stream *known_stream(struct state_thread *thread, CUstream handle)
 {
 	const struct thread_stream *slot = thread_stream_slot(thread, (uintptr_t)handle);
@@ -134,7 +151,7 @@ static inline struct state_stream *known_stream(struct state_thread *thread, CUs
 	/* Pairs with the release store in stream_new(): who sees the handle sees context and kind. */
 	if (slot->handle != (uintptr_t)handle || !stream ||
 	    __atomic_load_n(&stream->handle, __ATOMIC_ACQUIRE) != (uintptr_t)handle)
-		return NULL;
+		return used_stream(handle);
 	return stream;
 }
 
@@ -143,25 +160,33 @@ static inline bool is_legacy_handle(CUstream handle, bool per_thread)
 	return handle == CU_STREAM_LEGACY || (!handle && !per_thread);
 }
 
-/* No capture, and nothing new that the stream's next operation would be ordered behind? */
-static inline bool has_nothing_to_join(const struct state_stream *stream)
+/* Is anything new there that the stream's next operation would be ordered behind? */
+enum joins { JOINS_NOTHING, JOINS_NEWS, JOINS_UNKNOWN };
+
+static inline enum joins what_it_joins(struct state_stream *stream)
 {
 	const struct state_context *context;
 
 	if (__builtin_expect(STATE_LOAD(&stream->capture) != 0, 0) &&
 	    capture_is_active(STATE_LOAD(&stream->capture)))
-		return false;
+		return JOINS_UNKNOWN;
 	switch (stream_kind(stream)) {
 	case STREAM_NON_BLOCKING:
-		return true;
+		return JOINS_NOTHING;
 	case STREAM_LEGACY:
-		return !anything_unjoined(stream);
+		if (anything_unjoined(stream))
+			return JOINS_NEWS;
+		tidy_legacy(stream);
+		return JOINS_NOTHING;
 	case STREAM_BLOCKING:
 		context = stream_context(stream);
-		return context &&
-		       stream_submitted(context->legacy) == STATE_LOAD(&stream->legacy_joined);
+		if (!context)
+			return JOINS_UNKNOWN;
+		return stream_submitted(context->legacy) == STATE_LOAD(&stream->legacy_joined)
+			       ? JOINS_NOTHING
+			       : JOINS_NEWS;
 	default:
-		return false;
+		return JOINS_UNKNOWN;
 	}
 }
 
@@ -197,7 +222,9 @@ bool state_launch_is_plain(CUstream handle, CUfunction function, bool per_thread
 	const struct state_kernel *kernel;
 	struct state_stream *stream;
 	uint64_t always = stamp_now(LAUNCH_ALWAYS), turn = stamp_now(LAUNCH_TURN);
+	enum joins joins;
 
+	ret_launch->is_joining = false;
 	kernel = STATE_LOAD(&plain) ? known_kernel(thread, function) : NULL;
 	if (!kernel || !flight_has_row(row))
 		return false;
@@ -205,7 +232,10 @@ bool state_launch_is_plain(CUstream handle, CUfunction function, bool per_thread
 		stream = known_stream(thread, handle);
 	else
 		stream = is_legacy_handle(handle, per_thread) ? current_legacy() : NULL;
-	if (!stream || is_barred(stream) || !has_nothing_to_join(stream))
+	if (!stream || is_barred(stream))
+		return false;
+	joins = what_it_joins(stream);
+	if (joins == JOINS_UNKNOWN)
 		return false;
 	ret_launch->handle = handle;
 	ret_launch->function = function;
@@ -214,11 +244,36 @@ bool state_launch_is_plain(CUstream handle, CUfunction function, bool per_thread
 	ret_launch->watched =
 		stream_kind(stream) == STREAM_NON_BLOCKING ? LAUNCH_ALWAYS : LAUNCH_TURN;
 	ret_launch->stamp = ret_launch->watched == LAUNCH_ALWAYS ? always : turn;
+	ret_launch->is_joining = joins == JOINS_NEWS;
+	if (ret_launch->is_joining)
+		return false;
 	/* The last of a row; what comes before it was not timed. */
 	ret_launch->clock = row->tight == LAUNCH_TIGHT && is_untimed(row) && is_short_queue(stream)
 				    ? LAUNCH_READ_LEFT
 				    : LAUNCH_READ_BOTH;
 	launch_count(&row->entered);
+	return true;
+}
+
+bool state_launch_joins(struct state_launch *launch, struct call_pending *pending)
+{
+	struct state_stream *stream = launch->stream;
+	struct state_context *context = stream_context(stream);
+
+	launch->is_joining = false;
+	/* A full queue is the long way's business. */
+	if (!is_short_queue(stream))
+		return false;
+	launch->clock = LAUNCH_READ_BOTH;
+	/* Before the look at what is pending, as in state_before(). */
+	launch->legacy_number = stream_submitted(context->legacy);
+	launch->pending = pending;
+	launch->pending_count = pending_with_joins(stream, context, pending);
+	if (launch->pending_count > CALL_PENDING_MAX)
+		return false;
+	launch->is_joining = true;
+	launch->is_legacy = stream_kind(stream) == STREAM_LEGACY;
+	launch_count(&launch_thread.row.entered);
 	return true;
 }
 
@@ -249,8 +304,13 @@ static void end_row(struct launch_row *row)
 /* Launches of the legacy stream that are remembered must still be of the thread's context. */
 static void begin_row(struct launch_row *row, const struct state_stream *stream)
 {
-	if (row->legacy && stream_kind(stream) != STREAM_LEGACY)
-		(void)current_legacy();
+	struct state_stream *legacy;
+
+	if (row->legacy && stream_kind(stream) != STREAM_LEGACY) {
+		legacy = current_legacy();
+		if (legacy)
+			tidy_legacy(legacy);
+	}
 	row->given = LAUNCH_ROW - 1;
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	row->left = LAUNCH_ROW - 1;
@@ -293,10 +353,46 @@ static __attribute__((noinline)) bool look_at_clock(const struct state_launch *l
 	return launch->clock == LAUNCH_READ_LEFT || left - entered < STATE_LOAD(&quick);
 }
 
+/* As on the long way: a row and its habit end, and what is concluded is concluded. */
+static bool joined(const struct state_launch *launch, uint64_t entered, uint64_t left)
+{
+	struct launch_row *row = &launch_thread.row;
+
+	if (is_untimed(row))
+		(void)settle_row(row, entered);
+	end_habit(row);
+	row->returned = left;
+	if (left - entered >= STATE_LOAD(&quick))
+		return false;
+	order_launched(launch);
+	/* It has its number: pairs with who looks (flight.h). */
+	__atomic_thread_fence(__ATOMIC_RELEASE);
+	launch_count(&row->numbered);
+	return true;
+}
+
+void state_launch_late(const struct state_launch *launch, struct call *call)
+{
+	call->flags |= CALL_LATE;
+	state_before(call);
+	if (call->flags & CALL_CAPTURED)
+		return;
+	if (launch->is_joining && launch->pending_count) {
+		/* Seen before the launch, as of any other. */
+		call->pending_count = launch->pending_count;
+		call->legacy_number = launch->legacy_number;
+		call->flags &= (uint16_t)~CALL_LATE;
+	} else {
+		pending_glance(call);
+	}
+}
+
 bool state_launch_done(const struct state_launch *launch, uint64_t entered, uint64_t left)
 {
 	struct state_stream *stream = launch->stream;
 
+	if (launch->is_joining)
+		return joined(launch, entered, left);
 	if (!look_at_clock(launch, entered, left))
 		return false;
 	if (__builtin_expect(STATE_LOAD(&stream->launcher) == own_name(), 1)) {

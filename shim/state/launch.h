@@ -11,6 +11,11 @@
  * after it. A plain launch that fails or took long still goes through the rooms, afterwards, as a
  * CALL_LATE.
  *
+ * Joins. A launch that would be plain but for being the first to be ordered behind something is one finding of rule legacy-join, whatever
+ * else happens, unless it takes long. Where streams are used by turns that is each launch. So it is short, too (state_launch_joins()): timed, never
+ * remembered, and numbered with a lock. What it joins is found before it by the look that state_before() makes, and concluded from behind it by the code that
+ * state_after() uses; should it take long, the long way goes by the same look.
+ *
  * Time. Of a plain launch with a short queue only one rule can report anything: a wait that no rule
  * explains, from 1 ms on. So where a thread launches in a row (LAUNCH_TIGHT, each soon after the
  * one before), only every LAUNCH_ROW-th launch reads the clock, and the next call of another kind:
@@ -249,6 +254,14 @@ struct state_launch {
 	uint64_t stamp;    /* as it was before anything was looked at */
 	enum launch_watch watched;
 	enum launch_clock clock;
+	/*
+	 * All is as for a plain launch, but it is the first to be ordered behind something. After state_launch_joins() what that is: as state_before() finds it
+	 * for a launch, and the legacy stream's newest number.
+	 */
+	bool is_joining, is_legacy;
+	const struct call_pending *pending;
+	uint32_t pending_count;
+	uint64_t legacy_number;
 };
 
 /* Is this launch plain? Fills *ret_launch if so. `per_thread`: entered under a _ptsz name. */
@@ -256,13 +269,27 @@ bool state_launch_is_plain(CUstream stream, CUfunction function, bool per_thread
 			   struct state_launch *ret_launch);
 
 /*
- * The plain launch succeeded. `entered`, `left`: clock ticks, as far as launch->clock says they were
- * read. True: counted, done. False: it took long; the wrapper makes a struct call of it.
+ * The launch is not plain, but is_joining: may it be short? Then it is one finding of rule legacy-join, no more, unless it takes long. `pending`: room for CALL_PENDING_MAX,
+ * the caller's until the launch is over.
+ */
+struct call_pending;
+bool state_launch_joins(struct state_launch *launch, struct call_pending *pending);
+
+/*
+ * The plain launch, or the one that joins, succeeded. `entered`, `left`: clock ticks, as far as launch->clock says they were
+ * read. True: counted, done; of one that joins sync is to be told (sync_launch_joined()). False: it took long; the wrapper makes a struct call of it.
  */
 bool state_launch_done(const struct state_launch *launch, uint64_t entered, uint64_t left);
 
 /*
- * After state_launch_done() said true: the next such launch may be remembered. `number` as above,
+ * state_before() for a launch that was plain, or joins, and then failed or took long. `call` is begun; `launch->pending` is its own. What a joining launch was
+ * ordered behind is known from before it, so conclusions are drawn as ever.
+ */
+struct call;
+void state_launch_late(const struct state_launch *launch, struct call *call);
+
+/*
+ * After state_launch_done() said true of a plain launch: the next such launch may be remembered. `number` as above,
  * `calls` the thread's counter of the function, `real` the driver's function.
  */
 void state_launch_remember(const struct state_launch *launch, uint32_t number, uint64_t *calls,

@@ -217,39 +217,97 @@ void order_complete_pending(struct call *call, unsigned int scope)
 	}
 }
 
-/* The legacy stream's operation `number` is behind what was pending on the blocking streams. */
-static void join_blocking(struct call *call, uint64_t number)
+/* Joined streams leave the list of unjoined ones together: one locked instruction for 64 of them, which pending[] names in rising order. */
+struct leaving {
+	uint32_t word;
+	uint64_t bits;
+};
+
+static void leave(struct leaving *leaving, const struct state_stream *stream)
 {
-	uint32_t count = call->pending_count;
+	uint32_t word = stream->index / 64;
+
+	/* Whose launches are counted without a lock does not look at the bit: it stays (launch.c). */
+	if (STATE_LOAD(&stream->launcher))
+		return;
+	if (word != leaving->word && leaving->bits) {
+		pending_take_out_joined(leaving->word, leaving->bits);
+		leaving->bits = 0;
+	}
+	leaving->word = word;
+	leaving->bits |= UINT64_C(1) << stream->index % 64;
+}
+
+/*
+ * The operation `number` of the context's legacy stream is behind what was pending on the blocking streams. Returns bit i for the i-th of them where
+ * that is news.
+ */
+static uint64_t join_blocking(const struct state_context *context,
+			      const struct call_pending *pending, uint32_t count, uint64_t number)
+{
+	struct leaving leaving = {0};
 	struct state_stream *stream;
-	uint64_t joined = 0; /* bit i: the i-th of pending[] */
 	bool taking_out = false;
+	uint64_t joined = 0;
 	uint32_t i;
 
 	_Static_assert(CALL_PENDING_MAX <= 64, "bits of joined");
 	if (count > CALL_PENDING_MAX)
 		count = CALL_PENDING_MAX;
 	for (i = 0; i < count; i++) {
-		stream = call->pending[i].stream;
-		if (!stream_joins(stream) || stream_context(stream) != call->context ||
+		stream = pending[i].stream;
+		if (!stream_joins(stream) || stream_context(stream) != context ||
 		    !try_joining(stream))
 			continue;
 		if (!taking_out)
 			pending_begin_out();
 		taking_out = true;
-		if (call->pending[i].submitted > STATE_LOAD(&stream->joined)) {
-			STATE_STORE(&stream->joined, call->pending[i].submitted);
+		if (pending[i].submitted > STATE_LOAD(&stream->joined)) {
+			STATE_STORE(&stream->joined, pending[i].submitted);
 			STATE_STORE(&stream->joined_by, number);
 			joined |= UINT64_C(1) << i;
 		}
 		end_joining(stream);
-		pending_take_out(unjoined_bits, stream, &stream->joined);
+		leave(&leaving, stream);
 	}
+	if (leaving.bits)
+		pending_take_out_joined(leaving.word, leaving.bits);
 	if (taking_out)
 		pending_end_out();
-	for (i = 0; i < count; i++)
-		if (joined >> i & 1)
-			trace_join(call, call->pending[i].stream, call->pending[i].submitted);
+	return joined;
+}
+
+/* Has a blocking stream something to conclude from an operation behind so much of the legacy stream? */
+static inline bool is_behind_news(const struct state_stream *stream, uint64_t legacy_number)
+{
+	return legacy_number != STATE_LOAD(&stream->legacy_joined) && legacy_number;
+}
+
+/* The operation `number` of a blocking stream is behind what the legacy stream had been given. True: that is news. */
+static bool join_legacy(struct state_stream *stream, uint64_t legacy_number, uint64_t number)
+{
+	bool is_joined = false;
+
+	if (!try_joining(stream))
+		return false;
+	if (legacy_number > STATE_LOAD(&stream->legacy_joined)) {
+		STATE_STORE(&stream->legacy_joined, legacy_number);
+		STATE_STORE(&stream->legacy_at, number);
+		is_joined = true;
+	}
+	end_joining(stream);
+	return is_joined;
+}
+
+static void join_blocking_of(const struct call *call, uint64_t number)
+{
+	uint64_t joined = join_blocking(call->context, call->pending, call->pending_count, number);
+	const struct call_pending *pending;
+
+	for (; joined; joined &= joined - 1) {
+		pending = &call->pending[__builtin_ctzll(joined)];
+		trace_join(call, pending->stream, pending->submitted);
+	}
 }
 
 /* Surely becomes work on the device that takes its place in legacy order. */
@@ -284,7 +342,6 @@ uint64_t order_number(struct state_stream *stream, uint64_t youngest)
 void order_submitted(struct call *call)
 {
 	struct state_stream *stream = call->stream;
-	bool is_joined = false;
 	uint64_t number;
 
 	number = order_number(stream, (uint64_t)call->operation << 32 | call->name);
@@ -299,18 +356,24 @@ void order_submitted(struct call *call)
 		return;
 	if (stream_kind(stream) == STREAM_LEGACY) {
 		if (call->pending_count && is_real_work(call))
-			join_blocking(call, number);
-	} else if (call->legacy_number != STATE_LOAD(&stream->legacy_joined) &&
-		   call->legacy_number && is_real_work(call) && try_joining(stream)) {
-		if (call->legacy_number > STATE_LOAD(&stream->legacy_joined)) {
-			STATE_STORE(&stream->legacy_joined, call->legacy_number);
-			STATE_STORE(&stream->legacy_at, number);
-			is_joined = true;
-		}
-		end_joining(stream);
-		if (is_joined)
-			trace_join(call, call->context->legacy, call->legacy_number);
+			join_blocking_of(call, number);
+	} else if (is_behind_news(stream, call->legacy_number) && is_real_work(call) &&
+		   join_legacy(stream, call->legacy_number, number)) {
+		trace_join(call, call->context->legacy, call->legacy_number);
 	}
+}
+
+void order_launched(const struct state_launch *launch)
+{
+	struct state_stream *stream = launch->stream;
+	uint64_t number = order_number(stream, launch->youngest);
+
+	launch_turn(stream);
+	if (stream_kind(stream) != STREAM_LEGACY && is_behind_news(stream, launch->legacy_number))
+		(void)join_legacy(stream, launch->legacy_number, number);
+	else if (stream_kind(stream) == STREAM_LEGACY && launch->pending_count)
+		(void)join_blocking(stream_context(stream), launch->pending, launch->pending_count,
+				    number);
 }
 
 /* Is there work on `stream` that the call's own operation is the first to be ordered behind? */

@@ -59,6 +59,15 @@ void pending_end_out(void)
 	__atomic_fetch_add(&outs_done, 1, __ATOMIC_SEQ_CST);
 }
 
+/* The bit is cleared: must it come back? Pairs with the claim of the launcher, which looks at the bit afterwards, and with order_number(). */
+static bool must_stay(const struct state_stream *stream, uint64_t known)
+{
+	return __atomic_load_n(&stream->launcher, __ATOMIC_SEQ_CST) ||
+	       STATE_LOAD(&stream->launched) +
+			       __atomic_load_n(&stream->submitted, __ATOMIC_SEQ_CST) >
+		       known;
+}
+
 /* Between the two above. `known`: up to here the stream is no reason to be on the list. */
 void pending_take_out(uint64_t *list, struct state_stream *stream, const uint64_t *known)
 {
@@ -69,29 +78,45 @@ void pending_take_out(uint64_t *list, struct state_stream *stream, const uint64_
 	if (STATE_LOAD(&stream->launcher))
 		return;
 	__atomic_fetch_and(word, ~bit, __ATOMIC_SEQ_CST);
-	/* Pairs with the claim of the launcher, which looks at the bit afterwards, and with order_number(). */
-	if (__atomic_load_n(&stream->launcher, __ATOMIC_SEQ_CST) ||
-	    STATE_LOAD(&stream->launched) + __atomic_load_n(&stream->submitted, __ATOMIC_SEQ_CST) >
-		    STATE_LOAD(known))
+	if (must_stay(stream, STATE_LOAD(known)))
 		__atomic_fetch_or(word, bit, __ATOMIC_SEQ_CST);
 }
 
-static void add(struct call *call, struct state_stream *stream)
+void pending_take_out_joined(uint32_t word, uint64_t bits)
 {
-	struct call_pending *pending;
+	const struct state_stream *stream;
+	uint64_t left, back = 0;
+
+	__atomic_fetch_and(&unjoined_bits[word], ~bits, __ATOMIC_SEQ_CST);
+	for (left = bits; left; left &= left - 1) {
+		stream = stream_at(word * 64 + (uint32_t)__builtin_ctzll(left));
+		if (must_stay(stream, STATE_LOAD(&stream->joined)))
+			back |= left & -left;
+	}
+	if (back)
+		__atomic_fetch_or(&unjoined_bits[word], back, __ATOMIC_SEQ_CST);
+}
+
+/* Returns how many there are now; CALL_PENDING_MAX + 1: more than fit. */
+static inline uint32_t add_to(struct call_pending *all, uint32_t count, struct state_stream *stream)
+{
+	struct call_pending *pending = &all[count];
 	uint64_t youngest;
 
-	if (call->pending_count >= CALL_PENDING_MAX) {
-		call->pending_count = CALL_PENDING_MAX + 1;
-		return;
-	}
-	pending = &call->pending[call->pending_count++];
+	if (__builtin_expect(count >= CALL_PENDING_MAX, 0))
+		return CALL_PENDING_MAX + 1;
 	youngest = STATE_LOAD(&stream->youngest);
 	pending->stream = stream;
 	pending->submitted = stream_submitted(stream);
 	pending->name = (uint32_t)youngest;
 	pending->operation = (uint32_t)(youngest >> 32);
 	pending->certain = 0;
+	return count + 1;
+}
+
+static void add(struct call *call, struct state_stream *stream)
+{
+	call->pending_count = add_to(call->pending, call->pending_count, stream);
 }
 
 bool state_in_scope(const struct call *call, const struct state_stream *stream, unsigned int scope)
@@ -125,16 +150,19 @@ bool state_in_scope(const struct call *call, const struct state_stream *stream, 
 
 #define BIT(scope) (1U << CATALOGUE_SCOPE_##scope)
 
-static void add_if_wanted(struct call *call, struct state_stream *stream, unsigned int scopes)
+/* In one of the scopes, as state_in_scope() says? Each synchronous copy asks it of every stream with work. On the legacy stream STREAM comes with LEGACY. */
+static inline bool is_wanted(const struct call *call, const struct state_stream *stream,
+			     unsigned int scopes)
 {
-	unsigned int scope;
+	uint64_t number;
 
-	for (scope = 0; scopes >> scope; scope++) {
-		if (scopes >> scope & 1 && state_in_scope(call, stream, scope)) {
-			add(call, stream);
-			return;
-		}
-	}
+	if (scopes & BIT(DEVICE) || (scopes & BIT(STREAM) && stream == call->stream))
+		return true;
+	if (scopes & (BIT(CONTEXT) | BIT(LEGACY)) && stream_context(stream) == call->context &&
+	    (scopes & BIT(CONTEXT) || stream_kind(stream) != STREAM_NON_BLOCKING))
+		return true;
+	return (scopes & BIT(JOIN) && order_is_unjoined(call, stream)) ||
+	       (scopes & BIT(EVENT) && event_covers(call->event_record, &number) == stream);
 }
 
 static void take_out_idle(uint64_t *list)
@@ -160,36 +188,41 @@ void pending_tidy_unjoined(void)
 	take_out_idle(unjoined_bits);
 }
 
-static void scan(struct call *call, uint64_t *list, unsigned int scopes)
+/* By itself, as add_unjoined() is: most calls look at their own stream only. */
+static __attribute__((noinline)) void scan(struct call *call, unsigned int scopes)
 {
 	uint64_t done = __atomic_load_n(&outs_done, __ATOMIC_SEQ_CST);
 	uint32_t words = (stream_count() + 63) / 64;
 	uint32_t before = call->pending_count;
 	/* The call's own would come back at once, which costs more than to look at it does. */
-	const struct state_stream *kept = list == pending_bits ? call->stream : NULL;
+	const struct state_stream *kept = call->stream;
 	struct state_stream *stream;
 	bool idle = false;
 	uint32_t word, i;
 	uint64_t bits;
 
 	for (word = 0; word < words; word++) {
-		for (bits = __atomic_load_n(&list[word], __ATOMIC_SEQ_CST); bits;
+		for (bits = __atomic_load_n(&pending_bits[word], __ATOMIC_SEQ_CST); bits;
 		     bits &= bits - 1) {
 			stream = stream_at(word * 64 + (uint32_t)__builtin_ctzll(bits));
-			if (stream_is_pending(stream))
-				add_if_wanted(call, stream, scopes);
-			else if (stream != kept && !STATE_LOAD(&stream->launcher))
+			if (stream_is_pending(stream)) {
+				if (is_wanted(call, stream, scopes))
+					add(call, stream);
+			} else if (stream != kept && !STATE_LOAD(&stream->launcher)) {
 				idle = true;
+			}
 		}
 	}
 	if (__builtin_expect(__atomic_load_n(&outs_begun, __ATOMIC_SEQ_CST) != done, 0)) {
 		call->pending_count = before;
-		for (i = 0; i < stream_count(); i++)
-			if (stream_is_pending(stream_at(i)))
-				add_if_wanted(call, stream_at(i), scopes);
+		for (i = 0; i < stream_count(); i++) {
+			stream = stream_at(i);
+			if (stream_is_pending(stream) && is_wanted(call, stream, scopes))
+				add(call, stream);
+		}
 	}
 	if (idle)
-		take_out_idle(list);
+		take_out_idle(pending_bits);
 }
 
 bool pending_unfinished(struct state_mark *ret_marks, uint32_t most, uint32_t *ret_count)
@@ -319,24 +352,78 @@ static void attribute(struct call *call)
 		order_complete(done[i].stream, done[i].submitted);
 }
 
-static void look_at_joins(struct call *call, bool is_legacy)
+/* What order_is_unjoined() says of an operation of the context's legacy stream, where the stream is known to be pending. */
+static inline bool is_new_to_legacy(const struct state_stream *stream,
+				    const struct state_context *context)
 {
-	if (is_legacy)
-		scan(call, unjoined_bits, BIT(JOIN));
-	else if (call->context && order_is_unjoined(call, call->context->legacy))
-		add(call, call->context->legacy);
+	return stream_joins(stream) && stream_context(stream) == context &&
+	       stream_submitted(stream) > STATE_LOAD(&stream->joined);
+}
+
+/* As scan() does with the list of unjoined streams; of every stream of a program with many, so one condition and no call for each. */
+static __attribute__((noinline)) uint32_t
+add_unjoined(const struct state_context *context, struct call_pending *pending, uint32_t before)
+{
+	uint64_t done = __atomic_load_n(&outs_done, __ATOMIC_SEQ_CST);
+	uint32_t words = (stream_count() + 63) / 64;
+	uint32_t count = before, word, i;
+	struct state_stream *stream;
+	bool idle = false;
+	uint64_t bits;
+
+	for (word = 0; word < words; word++) {
+		for (bits = __atomic_load_n(&unjoined_bits[word], __ATOMIC_SEQ_CST); bits;
+		     bits &= bits - 1) {
+			stream = stream_at(word * 64 + (uint32_t)__builtin_ctzll(bits));
+			if (!stream_is_pending(stream))
+				idle = idle || !STATE_LOAD(&stream->launcher);
+			else if (is_new_to_legacy(stream, context))
+				count = add_to(pending, count, stream);
+		}
+	}
+	if (__builtin_expect(__atomic_load_n(&outs_begun, __ATOMIC_SEQ_CST) != done, 0)) {
+		count = before;
+		for (i = 0; i < stream_count(); i++) {
+			stream = stream_at(i);
+			if (stream_is_pending(stream) && is_new_to_legacy(stream, context))
+				count = add_to(pending, count, stream);
+		}
+	}
+	if (idle)
+		take_out_idle(unjoined_bits);
+	return count;
+}
+
+static inline uint32_t add_joins(const struct state_stream *own, struct state_context *context,
+				 struct call_pending *pending, uint32_t count)
+{
+	struct state_stream *legacy;
+
+	if (!context)
+		return count;
+	legacy = context->legacy;
+	if (stream_kind(own) == STREAM_LEGACY)
+		return add_unjoined(context, pending, count);
+	if (stream_joins(own) && stream_is_pending(legacy) &&
+	    stream_submitted(legacy) > STATE_LOAD(&own->legacy_joined))
+		count = add_to(pending, count, legacy);
+	return count;
+}
+
+uint32_t pending_with_joins(struct state_stream *own, struct state_context *context,
+			    struct call_pending *pending)
+{
+	uint32_t count = stream_is_pending(own) ? add_to(pending, 0, own) : 0;
+
+	return stream_kind(own) == STREAM_NON_BLOCKING ? count
+						       : add_joins(own, context, pending, count);
 }
 
 void pending_glance(struct call *call)
 {
-	struct state_stream *stream = call->stream;
-
-	if (!stream)
-		return;
-	if (stream_is_pending(stream))
-		add(call, stream);
-	if (stream_kind(stream) != STREAM_NON_BLOCKING)
-		look_at_joins(call, stream_kind(stream) == STREAM_LEGACY);
+	if (call->stream)
+		call->pending_count =
+			pending_with_joins(call->stream, call->context, call->pending);
 }
 
 void pending_snapshot(struct call *call, unsigned int scopes, bool ask)
@@ -348,12 +435,13 @@ void pending_snapshot(struct call *call, unsigned int scopes, bool ask)
 	if (is_legacy && scopes & BIT(STREAM))
 		scopes |= BIT(LEGACY);
 	if (scopes & (BIT(LEGACY) | BIT(CONTEXT) | BIT(DEVICE))) {
-		scan(call, pending_bits, scopes);
+		scan(call, scopes);
 	} else {
 		if (scopes & BIT(STREAM) && call->stream && stream_is_pending(call->stream))
 			add(call, call->stream);
-		if (scopes & BIT(JOIN))
-			look_at_joins(call, is_legacy);
+		if (scopes & BIT(JOIN) && call->stream)
+			call->pending_count = add_joins(call->stream, call->context, call->pending,
+							call->pending_count);
 		if (scopes & BIT(EVENT)) {
 			stream = event_covers(call->event_record, &number);
 			if (stream && STATE_LOAD(&stream->completed) < number)

@@ -194,7 +194,9 @@ void state_before(struct call *call)
 	 * as its candidate, and nobody looks through all of them, nor asks the rules one by one.
 	 */
 	if (row->kind == CATALOGUE_KIND_LAUNCH || row->kind == CATALOGUE_KIND_EVENT) {
-		pending_glance(call);
+		/* Of a late one launch.c knows (state_launch_late()). */
+		if (__builtin_expect(!(call->flags & CALL_LATE), 1))
+			pending_glance(call);
 		return;
 	}
 	full = row->level == CATALOGUE_LEVEL_FULL;
@@ -355,6 +357,11 @@ uint64_t state_completed(const struct state_stream *stream)
 bool state_may_join(const struct state_stream *stream)
 {
 	return stream_kind(stream) != STREAM_NON_BLOCKING;
+}
+
+struct state_context *state_stream_context(const struct state_stream *stream)
+{
+	return stream_context(stream);
 }
 
 void state_forked(void)

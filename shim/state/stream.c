@@ -15,14 +15,13 @@
 #include "state/internal.h"
 #include "state/state.h"
 
-#define CHUNK     64 /* entries made at a time */
 #define LOOKED_AT 16 /* retired entries looked at for one to take over */
 
 static bool is_current(const void *value, uint64_t hash);
 
 static struct table streams = {.bound = 4 * STREAM_MAX, .current = is_current};
-/* Chunk pointers: stored once with release order, under LOCK_STATE; read by anyone below count. */
-static struct state_stream *chunks[STREAM_MAX / CHUNK];
+/* Stored once with release order, under LOCK_STATE; read by anyone below count. */
+struct state_stream *stream_chunks[STREAM_MAX / STREAM_CHUNK];
 static uint32_t count;
 /* Retired entries, oldest first; under LOCK_STATE. */
 static struct state_stream *retired, **retired_end = &retired;
@@ -35,12 +34,6 @@ static bool is_current(const void *value, uint64_t hash)
 	uint64_t handle = STATE_LOAD(&((const struct state_stream *)value)->handle);
 
 	return handle && table_mix(handle) == hash;
-}
-
-struct state_stream *stream_at(uint32_t index)
-{
-	/* Pairs with the release store of the chunk in make(): its indices are set. */
-	return __atomic_load_n(&chunks[index / CHUNK], __ATOMIC_ACQUIRE) + index % CHUNK;
 }
 
 uint32_t stream_count(void)
@@ -109,13 +102,13 @@ static struct state_stream *make(void)
 
 	if (count == STREAM_MAX)
 		return NULL;
-	if (count % CHUNK == 0) {
-		chunk = arena_take(&state_arena, CHUNK * sizeof(*chunk));
+	if (count % STREAM_CHUNK == 0) {
+		chunk = arena_take(&state_arena, STREAM_CHUNK * sizeof(*chunk));
 		if (!chunk)
 			return NULL;
-		for (i = 0; i < CHUNK; i++)
+		for (i = 0; i < STREAM_CHUNK; i++)
 			chunk[i].index = count + i;
-		__atomic_store_n(&chunks[count / CHUNK], chunk, __ATOMIC_RELEASE);
+		__atomic_store_n(&stream_chunks[count / STREAM_CHUNK], chunk, __ATOMIC_RELEASE);
 	}
 	stream = stream_at(count);
 	__atomic_store_n(&count, count + 1, __ATOMIC_RELEASE);
@@ -333,7 +326,7 @@ void state_thread_exit(void)
 void stream_clear(void)
 {
 	table_clear(&streams);
-	memset(chunks, 0, sizeof(chunks));
+	memset(stream_chunks, 0, sizeof(stream_chunks));
 	__atomic_store_n(&count, 0, __ATOMIC_RELEASE);
 	retired = NULL;
 	retired_end = &retired;

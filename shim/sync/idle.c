@@ -40,22 +40,54 @@ uint32_t idle_key(const struct call *call)
 	return idle_key_of(call->function, call->source_kind, call->destination_kind, size_class);
 }
 
+/* How often a minimum was lowered; any thread. What was concluded from one before may be untrue. */
+static uint32_t lowered;
+
 /* The least samples that this thread has told of, in ticks. One that drives another out is told again. */
 #define OWN 16
 static __thread struct {
-	uint32_t key, ticks; /* key 0: empty */
+	uint32_t key, ticks;  /* key 0: empty */
+	uint32_t bound, seen; /* idle_bound(), while `lowered` is what was seen; 0: none */
 } own[OWN] __attribute__((aligned(64), tls_model("initial-exec")));
+
+/* Function and size class. */
+static uint32_t own_place(uint32_t key)
+{
+	return (key >> 15 ^ key) % OWN;
+}
 
 bool idle_is_news(uint32_t key, uint64_t ticks)
 {
-	/* Function and size class. */
-	uint32_t at = (key >> 15 ^ key) % OWN;
+	uint32_t at = own_place(key);
 
 	if (own[at].key == key && own[at].ticks <= ticks)
 		return false;
+	if (own[at].key != key)
+		own[at].bound = 0;
 	own[at].key = key;
 	own[at].ticks = ticks < UINT32_MAX ? (uint32_t)ticks : UINT32_MAX;
 	return true;
+}
+
+uint64_t idle_bound(uint32_t key)
+{
+	uint32_t at = own_place(key);
+
+	return own[at].key == key && own[at].seen == __atomic_load_n(&lowered, __ATOMIC_RELAXED)
+		       ? own[at].bound
+		       : 0;
+}
+
+void idle_set_bound(uint32_t key, uint64_t ticks)
+{
+	uint32_t at = own_place(key);
+
+	if (own[at].key != key) {
+		own[at].key = key;
+		own[at].ticks = UINT32_MAX; /* nothing told: any sample is news */
+	}
+	own[at].bound = ticks < UINT32_MAX ? (uint32_t)ticks : UINT32_MAX;
+	own[at].seen = __atomic_load_n(&lowered, __ATOMIC_RELAXED);
 }
 
 static uint32_t place(uint32_t key)
@@ -130,6 +162,11 @@ bool idle_minimum(uint32_t key, uint64_t *ret_cost)
 
 void idle_sample(uint32_t key, uint64_t duration_ns)
 {
+	uint64_t least;
+
+	/* Before it is stored: who sees the number sees that. */
+	if (!find(minima, key, &least) || duration_ns < least)
+		__atomic_add_fetch(&lowered, 1, __ATOMIC_RELAXED);
 	store(minima, key, duration_ns);
 }
 

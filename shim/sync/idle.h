@@ -31,6 +31,13 @@ bool idle_minimum(uint32_t key, uint64_t *ret_cost);
  */
 bool idle_is_news(uint32_t key, uint64_t ticks);
 
+/*
+ * Ticks within which a call of this key is no finding, as this thread was told by idle_set_bound(); 0: not known, or what the run has seen of any call is less than it was
+ * then. From its own cache line, that of idle_is_news().
+ */
+uint64_t idle_bound(uint32_t key);
+void idle_set_bound(uint32_t key, uint64_t ticks);
+
 /* A call that had nothing to wait for took this long. */
 void idle_sample(uint32_t key, uint64_t duration_ns);
 

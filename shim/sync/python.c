@@ -246,14 +246,14 @@ static uint64_t current_frame(struct walk *walk)
 }
 
 /* Starts a walk in the first interpreter of which this thread runs code. */
-static bool walk_start(struct walk *walk)
+static bool walk_start(struct walk *walk, uint64_t generation)
 {
 	const struct python_runtime *runtimes;
 	unsigned int count, i;
 
 	if (!config.python)
 		return false;
-	count = python_runtimes(module_generation(), &runtimes);
+	count = python_runtimes(generation, &runtimes);
 	if (!count)
 		return false;
 	memset(walk->known, 0, sizeof(walk->known));
@@ -332,13 +332,13 @@ take_frames(struct walk *walk, struct record_python_frame *frames, uint32_t max)
 	return taken;
 }
 
-uint32_t python_frames(struct record_python_frame *frames, uint32_t max)
+uint32_t python_frames(uint64_t generation, struct record_python_frame *frames, uint32_t max)
 {
 	int saved_errno = errno;
 	struct walk walk;
 	uint32_t taken = 0;
 
-	if (walk_start(&walk))
+	if (walk_start(&walk, generation))
 		taken = take_frames(&walk, frames, max);
 	errno = saved_errno;
 	return taken;

@@ -10,10 +10,10 @@
 struct record_python_frame;
 
 /*
- * Fills at most `max` frames, innermost first; returns how many; 0 where this is no Python process,
+ * `generation`: of module_generation(), now. Fills at most `max` frames, innermost first; returns how many; 0 where this is no Python process,
  * its version is unknown (one NOTE_PYTHON is written), or SLIPSTREAM_PYTHON=off.
  */
-uint32_t python_frames(struct record_python_frame *frames, uint32_t max);
+uint32_t python_frames(uint64_t generation, struct record_python_frame *frames, uint32_t max);
 
 /* The function that runs bytecode in the n-th interpreter of this process, 0 behind the last. */
 uint64_t python_loop(uint32_t n, uint64_t *ret_size);

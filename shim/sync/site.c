@@ -333,7 +333,7 @@ static uint32_t take(const void *return_address, const void *frame, bool is_inte
 
 	if (!tables)
 		return 0;
-	stack.python_frames = python_frames(stack.python, key.depth);
+	stack.python_frames = python_frames(key.generation, stack.python, key.depth);
 	key.in_python = stack.python_frames > 0;
 	if (frame && wiped_on_fork) /* else entries may be of the process that forked this one */
 		record = site_cache_find(&tables->cache, &key);

@@ -15,7 +15,7 @@ static uint64_t set_of(const struct site_key *key)
 }
 
 /* A word of the stack, not as an object of the program: no sanitizer's business. */
-static uint64_t word_at(uint64_t address)
+static inline uint64_t word_at(uint64_t address)
 {
 	uint64_t value;
 
@@ -38,9 +38,9 @@ static bool is_same(const struct site_cache_entry *entry, const struct site_key 
 static const struct record_site *find_in(const struct site_cache_entry *entry,
 					 const struct site_key *key)
 {
-	uint32_t version = LOAD(entry->version), count, step, i;
+	uint32_t version = LOAD(entry->version), count, i;
+	uint64_t value, step, from = key->frame - 8;
 	const struct record_site *record;
-	uint64_t value;
 
 	if (!version || version & 1 || !is_same(entry, key))
 		return NULL;
@@ -51,22 +51,28 @@ static const struct record_site *find_in(const struct site_cache_entry *entry,
 		value = LOAD(entry->values[i]);
 		/* Another stack's words must not be looked for in this one. */
 		if (__atomic_load_n(&entry->version, __ATOMIC_RELAXED) != version ||
-		    word_at(key->frame - 8 + 8 * (uint64_t)step) != value)
+		    word_at(from + 8 * step) != value)
 			return NULL;
 	}
 	return __atomic_load_n(&entry->version, __ATOMIC_RELAXED) == version ? record : NULL;
 }
 
-const struct record_site *site_cache_find(const struct site_cache *cache,
-					  const struct site_key *key)
+const struct record_site *site_cache_find(struct site_cache *cache, const struct site_key *key)
 {
-	const struct site_cache_entry *set = cache->entries[set_of(key)];
-	const struct record_site *record = NULL;
-	uint32_t way;
+	uint64_t set = set_of(key);
+	uint32_t first = __atomic_load_n(&cache->last[set], __ATOMIC_RELAXED), way, tried;
+	const struct record_site *record;
 
-	for (way = 0; way < SITE_CACHE_WAYS && !record; way++)
-		record = find_in(&set[way], key);
-	return record;
+	for (tried = 0; tried < SITE_CACHE_WAYS; tried++) {
+		way = (first + tried) & (SITE_CACHE_WAYS - 1);
+		record = find_in(&cache->entries[set][way], key);
+		if (!record)
+			continue;
+		if (tried)
+			__atomic_store_n(&cache->last[set], (uint8_t)way, __ATOMIC_RELAXED);
+		return record;
+	}
+	return NULL;
 }
 
 void site_cache_add(struct site_cache *cache, const struct site_key *key,

@@ -52,12 +52,13 @@ struct site_cache_entry {
 /* Zero is empty. Owned by site.c. */
 struct site_cache {
 	uint32_t victim; /* next way to give up, of all sets */
+	uint8_t last
+		[SITE_CACHE_SETS]; /* way that was found last; any thread, without order: a hint where to look first */
 	struct site_cache_entry entries[SITE_CACHE_SETS][SITE_CACHE_WAYS];
 };
 
 /* A site with the native frames of the calling thread's stack, NULL: not known. */
-const struct record_site *site_cache_find(const struct site_cache *cache,
-					  const struct site_key *key);
+const struct record_site *site_cache_find(struct site_cache *cache, const struct site_key *key);
 
 /* Under the lock. A trace that is not complete is left out. The record stays where it is. */
 void site_cache_add(struct site_cache *cache, const struct site_key *key,

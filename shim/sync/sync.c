@@ -70,6 +70,7 @@ struct verdict {
 	uint64_t blocked_ns;
 	uint64_t duration_ns;
 	uint64_t returned_ns;
+	uint64_t idle_ns;
 	enum idle_basis basis;
 	bool candidates; /* those of the rule's scope; else none */
 	bool anywhere;   /* everything that is pending instead */
@@ -265,6 +266,7 @@ static __attribute__((noinline)) bool is_wait(const struct call *call,
 	uint32_t number;
 
 	idle_ns = idle_cost(call, key, &ret_verdict->basis);
+	ret_verdict->idle_ns = idle_ns;
 	ret_verdict->blocked_ns = duration_ns > idle_ns ? duration_ns - idle_ns : 0;
 	ret_verdict->candidates = false;
 	ret_verdict->anywhere = false;
@@ -343,11 +345,14 @@ static bool is_idle_sample(const struct call *call, const struct catalogue_row *
  */
 static uint64_t quick_ticks;
 
+static uint64_t quick_ns(void)
+{
+	return config.threshold_ns < QUICK_NS ? config.threshold_ns : QUICK_NS;
+}
+
 static __attribute__((noinline)) void find_quick_ticks(void)
 {
-	uint64_t quick_ns = config.threshold_ns < QUICK_NS ? config.threshold_ns : QUICK_NS;
-
-	uint64_t ticks = clock_ticks_in(quick_ns);
+	uint64_t ticks = clock_ticks_in(quick_ns());
 
 	/* Where every operation is traced, or held against rules, no launch goes past the rooms. */
 	if (!emit_traces_full() && !(config.check & (CONFIG_CHECK_ORDER | CONFIG_CHECK_GUARD)))
@@ -378,11 +383,42 @@ static uint32_t rules_held(const struct call *call, const struct catalogue_row *
 	return call->held ? call->held : row->held(call);
 }
 
-/* No rule tells of so short a call, but for those that always do. */
+/* No rule tells of so short a call, but for those that always do; nor of one that is so little longer than its kind takes when idle. */
 static bool is_too_short(const struct call *call, uint32_t held)
 {
-	return call->left - call->entered < __atomic_load_n(&quick_ticks, __ATOMIC_RELAXED) &&
-	       !(held & CATALOGUE_HELD_EXPLICIT);
+	uint64_t ticks = call->left - call->entered;
+
+	return !(held & CATALOGUE_HELD_EXPLICIT) &&
+	       (ticks < __atomic_load_n(&quick_ticks, __ATOMIC_RELAXED) ||
+		ticks < idle_bound(idle_key(call)));
+}
+
+static bool has_own_cost_rule(const struct catalogue_row *row)
+{
+	const uint8_t *rule;
+
+	for (rule = row->rules; *rule; rule++)
+		if (catalogue_rules[*rule - 1U].flags & RECORD_RULE_OWN_COST)
+			return true;
+	return false;
+}
+
+/*
+ * A copy of a few KiB takes longer than the threshold and never waits. What is_wait() said of this call it says of each that is shorter than what stands_out() and
+ * stands_out_alone() ask for in any case, as long as the idle cost is this one: so the next ones need not be asked about. Not where a rule goes by
+ * the duration itself, nor where the cost is a figure by bytes.
+ */
+static __attribute__((noinline)) void remember_bound(const struct catalogue_row *row, uint32_t key,
+						     const struct verdict *verdict)
+{
+	uint64_t margin_ns = verdict->idle_ns / 2;
+
+	if ((verdict->basis != IDLE_MINIMUM && verdict->basis != IDLE_CALIBRATED) ||
+	    has_own_cost_rule(row))
+		return;
+	if (margin_ns < quick_ns())
+		margin_ns = quick_ns();
+	idle_set_bound(key, clock_ticks_in(verdict->idle_ns + margin_ns));
 }
 
 /* All that can come of a call that is too short and had nothing to wait for: a sample, if it was shorter than those before. */
@@ -397,7 +433,7 @@ void sync_after(struct call *call, CUresult result)
 {
 	const struct catalogue_row *row = &catalogue_rows[call->function];
 	struct verdict verdict;
-	bool waits = false, may_wait, may_join;
+	bool waits = false, may_wait, may_join, joins = false;
 	int saved_errno;
 	uint32_t held, key;
 
@@ -413,9 +449,11 @@ void sync_after(struct call *call, CUresult result)
 	may_wait = !(call->flags & CALL_UNWAITED) && !is_too_short(call, held);
 	/* Nothing to tell, and behind others' work no sample either: then nothing needs to be converted. */
 	may_join = call->pending_count && !is_behind_its_own(call) && result == CUDA_SUCCESS;
-	if (!may_wait && call->pending_count &&
-	    !(may_join && is_join(call, row, held, &verdict.rule)))
-		return;
+	if (!may_wait && call->pending_count) {
+		joins = may_join && is_join(call, row, held, &verdict.rule);
+		if (!joins)
+			return;
+	}
 	if (!may_wait && !call->pending_count && !is_new_sample(call, row, result))
 		return;
 	saved_errno = errno;
@@ -436,8 +474,10 @@ void sync_after(struct call *call, CUresult result)
 		verdict.returned_ns = clock_ns(call->left);
 		report(call, &verdict);
 		waits = verdict.rule != RULE_OBSERVED_UNKNOWN;
+	} else if (may_wait) {
+		remember_bound(row, key, &verdict);
 	}
-	if (!waits && may_join && is_join(call, row, held, &verdict.rule)) {
+	if (!waits && (joins || (may_join && is_join(call, row, held, &verdict.rule)))) {
 		verdict.blocked_ns = 0;
 		verdict.basis = IDLE_NONE;
 		verdict.candidates = true;

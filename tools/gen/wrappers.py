@@ -222,6 +222,9 @@ def short_way(export):
         return None
     if row.rewrite or row.host_memory != "stays":
         sys.exit(f"wrappers: {export.name}: a launch that takes the short way has no rewrite, and leaves the host's memory as it is")
+    # All that one that joins has to say (shim/sync/joined.c).
+    if list(row.rules) != ["lazy-load", "queue-full", "legacy-join"]:
+        sys.exit(f"wrappers: {export.name}: a launch that takes the short way has other rules")
     # Events that a launch attribute records must be seen by state: none may be named.
     if any(hook.name != "event_foreign" for hook in row.after):
         return None
@@ -389,7 +392,8 @@ def long_way(export, short):
             *passes(export, arguments, ["\t\tUSDT_SCOPE_OPEN(true);"]), "\tentry_rooms_enter();",
             "\tpass_.context = NULL;", "\tstate_launch_begins();",
             *([] if short == "true" else [f"\tplain_ = {short} &&"]),
-            f"\t{'plain_ = ' if short == 'true' else chr(9) + ' '}state_launch_is_plain({row.stream_argument}, {row.subject}, {per_thread}, &launch_);",
+            f"\t{'plain_ = ' if short == 'true' else chr(9) + ' '}(state_launch_is_plain({row.stream_argument}, {row.subject}, {per_thread}, &launch_) ||",
+            "\t\t  entry_joins(&launch_, &call));",
             "\tif (!plain_) {", "\t\tUSDT_SCOPE_OPEN(false);", "\t\tstate_launch_is_over();", *begin(export, "\t\t", place), *busy, "\t\tstate_before(&call);",
             *check(export, "before", "\t\t"), *legacy_enter(export, "\t\t"), "\t}",
             "\tentry_rooms_leave();", "\tentered_ = plain_ && launch_.clock == LAUNCH_READ_LEFT ? 0 : clock_ticks();",
@@ -398,10 +402,12 @@ def long_way(export, short):
             f"\tresult_ = entry_unlikely(!plain_ && call.flags & CALL_FIRST_USE) ? DRAINING(real_({arguments})) : real_({arguments});",
             "\tleft_ = clock_ticks();", "\tif (plain_)", "\t\tstate_launch_is_over();", "\tentry_rooms_enter();", *legacy_leave(export),
             "\tif (plain_ && result_ == CUDA_SUCCESS && state_launch_done(&launch_, entered_, left_)) {",
-            f"\t\tstate_launch_remember(&launch_, FUNCTION_{name} + 1, entry_thread.counters + FUNCTION_{name}, (void (*)(void))real_);",
+            "\t\tif (launch_.is_joining)",
+            f"\t\t\tsync_launch_joined(FUNCTION_{name}, &launch_, &(struct sync_launch){{entered_, left_, return_address_, frame_}});", "\t\telse",
+            f"\t\t\tstate_launch_remember(&launch_, FUNCTION_{name} + 1, entry_thread.counters + FUNCTION_{name}, (void (*)(void))real_);",
             "\t\tentry_rooms_leave();", "\t\treturn result_;", "\t}",
             # The scope that it should have had: what is found of it is found in one.
-            "\tif (plain_) {", "\t\tUSDT_SCOPE_OPEN(false);", *begin(export, "\t\t", place), *busy, "\t\tcall.flags |= CALL_LATE;", "\t\tstate_before(&call);", "\t}",
+            "\tif (plain_) {", "\t\tUSDT_SCOPE_OPEN(false);", *begin(export, "\t\t", place), *busy, "\t\tstate_launch_late(&launch_, &call);", "\t}",
             "\tcall.entered = entered_ ? entered_ : left_;", "\tcall.left = left_;", "\tsync_after(&call, result_);", *end(export)]
 
 

@@ -209,10 +209,11 @@ def _(place):
     # A launch looks for the short way first (shim/state/launch.h); what has to be timed or said is in a function of its own.
     launch = ["state_launch_remembered(FUNCTION_", "&ready_))) {", "result_ = ((CUresult (* )(", "ready_.real)(",
               "if (entry_likely(result_ == CUDA_SUCCESS))", "state_launch_succeeded(&ready_);", "else", "state_launch_failed(result_);", "return result_;", "return long_"]
-    long = ["entry_count(", "ENTRY_DRIVER(", "entry_missing(", "return real_(", "entry_rooms_enter();", "state_launch_is_plain(", "if (!plain_) {",
+    long = ["entry_count(", "ENTRY_DRIVER(", "entry_missing(", "return real_(", "entry_rooms_enter();", "state_launch_is_plain(", "entry_joins(&launch_, &call));", "if (!plain_) {",
             "entry_begin(", "state_before(&call);", "}", "entry_rooms_leave();", "clock_ticks();", "result_ = real_(", "left_ = clock_ticks();",
             "entry_rooms_enter();", "if (plain_ && result_ == CUDA_SUCCESS && state_launch_done(&launch_, entered_, left_)) {",
-            "state_launch_remember(&launch_, FUNCTION_", "entry_rooms_leave();", "return result_;", "if (plain_) {", "entry_begin(", "call.flags |= CALL_LATE;", "state_before(&call);", "}",
+            "if (launch_.is_joining)", "sync_launch_joined(FUNCTION_", "else", "state_launch_remember(&launch_, FUNCTION_", "entry_rooms_leave();", "return result_;",
+            "if (plain_) {", "entry_begin(", "state_launch_late(&launch_, &call);", "}",
             "call.entered = ", "call.left = left_;", "sync_after(&call, result_);", "state_after(&call, result_);", "entry_rooms_leave();",
             "return result_;"]
     # Pinned memory asks for a short way of its own (shim/rewrite/short.h).

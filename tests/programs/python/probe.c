@@ -10,6 +10,7 @@
 
 #include "config.h"
 #include "fake_emit.h"
+#include "sync/module.h"
 #include "sync/python.h"
 #include "sync/reader.h"
 #include "sync/site.h"
@@ -44,7 +45,7 @@ EXPORT void probe_reader(int way)
 EXPORT int probe_frames(char *text, uint32_t size, uint32_t max)
 {
 	struct record_python_frame frames[64];
-	uint32_t count = python_frames(frames, max < 64 ? max : 64), i;
+	uint32_t count = python_frames(module_generation(), frames, max < 64 ? max : 64), i;
 	size_t used = 0;
 
 	text[0] = '\0';
@@ -127,7 +128,7 @@ EXPORT double probe_cost(uint32_t max, uint32_t rounds)
 
 	clock_gettime(CLOCK_MONOTONIC, &from);
 	for (i = 0; i < rounds; i++)
-		python_frames(frames, max < 64 ? max : 64);
+		python_frames(module_generation(), frames, max < 64 ? max : 64);
 	clock_gettime(CLOCK_MONOTONIC, &to);
 	return ((double)(to.tv_sec - from.tv_sec) * 1e9 + (double)(to.tv_nsec - from.tv_nsec)) /
 	       rounds;

@@ -210,6 +210,85 @@ static void test_waits_add_up(void **state)
 	munmap(file.base, file.size);
 }
 
+/* What a thread remembers of its last findings (memo.h) is told apart by each field that a record is. */
+static void test_findings_that_differ_in_one_field(void **state)
+{
+	struct emit_candidate candidate = {
+		.context = 7, .stream = 3, .stream_kind = 1, .operation = 1, .name = 2};
+	struct emit_candidate one;
+	struct emit_finding finding = {
+		.function = 1, .rule = 2, .site = 5, .candidates = &one, .candidate_count = 1};
+	struct emit_finding other;
+	unsigned int i, waits = 1, waited_for = 1;
+
+	assert_true(emit_open());
+	for (i = 0; i < 14; i++) {
+		one = candidate;
+		emit_wait(&finding);
+		other = finding;
+		switch (i) {
+		case 0:
+			other.function = 33;
+			break; /* of the same place in the memo */
+		case 1:
+			other.rule = 3;
+			break;
+		case 2:
+			other.site = 9;
+			break;
+		case 3:
+			other.region = 1;
+			break;
+		case 4:
+			other.source_kind = 1;
+			break;
+		case 5:
+			other.destination_kind = 1;
+			break;
+		case 6:
+			other.idle_basis = 1;
+			break;
+		case 7:
+			other.allowed = 1;
+			break;
+		case 8:
+			one.context = 8;
+			break;
+		case 9:
+			one.stream = 3 + 64;
+			break;
+		case 10:
+			one.stream_kind = 2;
+			break;
+		case 11:
+			one.operation = 2;
+			break;
+		case 12:
+			one.name = 1;
+			break;
+		case 13:
+			one.certain = 1;
+			break;
+		}
+		waits += i < 8;
+		waited_for++;
+		emit_wait(&other);
+		emit_wait(&other);
+	}
+	struct mapped file = read_back(0);
+	const struct record *record;
+	struct records records = {.base = file.base, .size = file.size};
+
+	assert_int_equal(records_count(file.base, file.size, RECORD_WAIT), waits);
+	assert_int_equal(records_count(file.base, file.size, RECORD_WAITED_FOR), waited_for);
+	while ((record = records_next(&records))) {
+		if (record->type == RECORD_WAITED_FOR)
+			assert_true(((const struct record_waited_for *)record)->count == 2 ||
+				    ((const struct record_waited_for *)record)->count == 14);
+	}
+	munmap(file.base, file.size);
+}
+
 static void test_strings_and_segments(void **state)
 {
 	static char large[300000];
@@ -734,6 +813,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(test_header_functions_rules, begin),
 		cmocka_unit_test_setup(test_waits_add_up, begin),
+		cmocka_unit_test_setup(test_findings_that_differ_in_one_field, begin),
 		cmocka_unit_test_setup(test_strings_and_segments, begin),
 		cmocka_unit_test_setup(test_cap_counts_losses, begin),
 		cmocka_unit_test_setup(test_file_size_limit, begin),

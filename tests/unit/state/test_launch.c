@@ -351,6 +351,151 @@ static void test_blocking_with_new_legacy_work(void **state)
 	assert_true(is_plain(A, KERNEL(0)));
 }
 
+static struct call_pending joined[CALL_PENDING_MAX];
+
+/* Not plain, but short. */
+static bool joins(CUstream stream)
+{
+	return !is_plain(stream, KERNEL(0)) && launch.is_joining &&
+	       state_launch_joins(&launch, joined);
+}
+
+/* The streams that the short launch is ordered behind, in the order of their lists; and its own. */
+static void test_joins_what_the_long_way_finds(void **state)
+{
+	const struct state_stream *legacy;
+	struct call call;
+	uint32_t i;
+
+	world_create_stream(B, 0);
+	world_launch(LEGACY, KERNEL(0));
+	world_launch(A, KERNEL(0));
+	world_launch(A, KERNEL(0));
+	world_launch(N, KERNEL(0));
+	world_launch(B, KERNEL(0));
+	call = world_call(FUNCTION_cuLaunchKernel, LEGACY);
+	call.subject = KERNEL(0);
+	state_before(&call);
+	assert_true(joins(LEGACY));
+	legacy = launch.stream;
+	assert_int_equal(launch.pending_count, 3);
+	assert_int_equal(call.pending_count, 3);
+	for (i = 0; i < 3; i++) {
+		assert_ptr_equal(joined[i].stream, call.pending[i].stream);
+		assert_true(joined[i].submitted == call.pending[i].submitted);
+		assert_true(joined[i].name == call.pending[i].name);
+		assert_int_equal(joined[i].operation, call.pending[i].operation);
+		assert_int_equal(joined[i].certain, 0);
+	}
+	assert_ptr_equal(joined[0].stream, legacy);
+	assert_ptr_equal(joined[1].stream, stream_find((uintptr_t)A));
+	assert_true(joined[1].submitted == 2);
+	assert_ptr_equal(joined[2].stream, stream_find((uintptr_t)B));
+}
+
+/* What is concluded from it: conclusions 2 and 3 of order.c, and that there is nothing new to join then. */
+static void test_joins_and_concludes(void **state)
+{
+	const CUstream all[] = {A, LEGACY};
+
+	world_launch(LEGACY, KERNEL(0));
+	world_launch(A, KERNEL(0));
+	assert_true(joins(LEGACY));
+	assert_true(state_launch_done(&launch, 1000, 1010));
+	assert_int_equal(stream_submitted(launch.stream), 2);
+	assert_true(is_plain(LEGACY, KERNEL(0)));
+	/* Its own work only: none of A's. */
+	order_complete(launch.stream, 1);
+	assert_int_equal(world_pending(all, 1), 1);
+	order_complete(launch.stream, 2);
+	assert_int_equal(world_pending(all, 1), 0);
+	assert_true(launch_at(LEGACY, 2000, 2010));
+	assert_true(joins(A));
+	assert_int_equal(launch.pending_count, 1);
+	assert_true(state_launch_done(&launch, 3000, 3010));
+	assert_true(is_plain(A, KERNEL(0)));
+	order_complete(launch.stream, 2);
+	assert_false(stream_is_pending(context_of(1)->legacy));
+}
+
+/* It took long: the long way goes by what was seen before it, and draws the same conclusions. */
+static void test_joins_and_takes_long(void **state)
+{
+	const CUstream all[] = {A, B};
+	struct call call;
+
+	world_create_stream(B, 0);
+	world_launch(LEGACY, KERNEL(0));
+	world_launch(A, KERNEL(0));
+	call = world_call(FUNCTION_cuLaunchKernel, LEGACY);
+	call.subject = KERNEL(0);
+	assert_false(is_plain(LEGACY, KERNEL(0)));
+	assert_true(state_launch_joins(&launch, call.pending));
+	world_launch(B, KERNEL(0)); /* by another thread, meanwhile */
+	assert_false(state_launch_done(&launch, 1000, 1000 + QUICK));
+	state_launch_late(&launch, &call);
+	assert_int_equal(call.pending_count, 2);
+	assert_false(call.flags & CALL_LATE);
+	state_after(&call, CUDA_SUCCESS);
+	order_complete(call.stream, call.submission);
+	assert_int_equal(world_pending(all, 2), 2);
+}
+
+static void test_does_not_join(void **state)
+{
+	struct call call;
+	int i;
+
+	world_launch(LEGACY, KERNEL(0));
+	world_launch(A, KERNEL(0));
+	assert_true(joins(LEGACY));
+	/* A full queue has a rule of its own. */
+	for (i = 0; i < LAUNCH_SHORT_QUEUE; i++)
+		world_launch(LEGACY, KERNEL(0));
+	world_launch(A, KERNEL(0));
+	assert_false(joins(LEGACY));
+	world_context_synchronize();
+	/* Sent the long way by the legacy room. */
+	world_launch(A, KERNEL(0));
+	state_launch_bar(context_of(1), true);
+	assert_false(joins(LEGACY));
+	state_launch_bar(context_of(1), false);
+	assert_true(joins(LEGACY));
+	/* More streams than have room. */
+	for (i = 0; i < CALL_PENDING_MAX; i++) {
+		world_create_stream(STREAM(100 + i), 0);
+		world_launch(STREAM(100 + i), KERNEL(0));
+	}
+	assert_false(joins(LEGACY));
+	call = world_call(FUNCTION_cuStreamQuery, A);
+	state_before(&call);
+	state_capture_begun(&call, A, CU_STREAM_CAPTURE_MODE_RELAXED);
+	state_after(&call, CUDA_SUCCESS);
+	world_launch(LEGACY, KERNEL(0));
+	assert_false(joins(A));
+}
+
+/* The first operation on a stream is the long way's, whatever this thread has forgotten of it. */
+static void test_streams_that_drive_each_other_out(void **state)
+{
+	CUstream other = STREAM(100), new;
+
+	world_launch(N, KERNEL(0));
+	while (thread_slot((uintptr_t)other, THREAD_STREAMS) !=
+	       thread_slot((uintptr_t)N, THREAD_STREAMS))
+		other = (CUstream)((uintptr_t)other + 0x100);
+	new = (CUstream)((uintptr_t)other + 0x100 * THREAD_STREAMS * 1024);
+	world_create_stream(other, CU_STREAM_NON_BLOCKING);
+	world_create_stream(new, CU_STREAM_NON_BLOCKING);
+	assert_false(is_plain(other, KERNEL(0)));
+	world_launch(other, KERNEL(0));
+	assert_true(is_plain(N, KERNEL(0)));
+	assert_ptr_equal(launch.stream, stream_find((uintptr_t)N));
+	assert_true(is_plain(other, KERNEL(0)));
+	assert_ptr_equal(launch.stream, stream_find((uintptr_t)other));
+	assert_false(is_plain(new, KERNEL(0)));
+}
+
 static void test_per_thread_and_unseen(void **state)
 {
 	world_launch(PER_THREAD_, KERNEL(0));
@@ -836,6 +981,11 @@ int main(void)
 		cmocka_unit_test_setup(test_after_a_capture, begin),
 		cmocka_unit_test_setup(test_legacy_with_new_blocking_work, begin),
 		cmocka_unit_test_setup(test_blocking_with_new_legacy_work, begin),
+		cmocka_unit_test_setup(test_joins_what_the_long_way_finds, begin),
+		cmocka_unit_test_setup(test_joins_and_concludes, begin),
+		cmocka_unit_test_setup(test_joins_and_takes_long, begin),
+		cmocka_unit_test_setup(test_does_not_join, begin),
+		cmocka_unit_test_setup(test_streams_that_drive_each_other_out, begin),
 		cmocka_unit_test_setup(test_per_thread_and_unseen, begin),
 		cmocka_unit_test_setup(test_handles_that_come_back, begin),
 		cmocka_unit_test_setup(test_another_context_in_a_row_elsewhere, begin),

@@ -377,6 +377,34 @@ static void test_first_use(void **state)
 	assert_int_equal(findings(), 1);
 }
 
+/* What a short call was found not to be holds for as long as the cost that it was held against (idle_bound()). */
+static void test_bound_goes_with_the_minimum(void **state)
+{
+	const struct record_wait *wait;
+	int i;
+
+	make(FUNCTION_cuMemcpyHtoD_v2, LEGACY, 10 * US);
+	world_context_synchronize();
+	for (i = 0; i < 3; i++) {
+		world_launch(LEGACY, KERNEL(0));
+		make(FUNCTION_cuMemcpyHtoD_v2, LEGACY, 14 * US);
+		world_context_synchronize();
+	}
+	assert_null(wait_of(RULE_PAGEABLE_H2D, 0));
+	/* Beyond the bound. */
+	world_launch(LEGACY, KERNEL(0));
+	make(FUNCTION_cuMemcpyHtoD_v2, LEGACY, 16 * US);
+	wait = wait_of(RULE_PAGEABLE_H2D, 0);
+	assert_non_null(wait);
+	assert_true(wait->count == 1);
+	world_context_synchronize();
+	make(FUNCTION_cuMemcpyHtoD_v2, LEGACY, 2 * US);
+	world_context_synchronize();
+	world_launch(LEGACY, KERNEL(0));
+	make(FUNCTION_cuMemcpyHtoD_v2, LEGACY, 14 * US);
+	assert_true(wait->count == 2);
+}
+
 static void test_queue_full(void **state)
 {
 	unsigned int i;
@@ -418,6 +446,44 @@ static void test_device_join(void **state)
 	make(FUNCTION_cuLaunchKernel, B, 4 * US);
 	make(FUNCTION_cuLaunchKernel, B, 4 * US);
 	assert_true(wait->count == 2);
+}
+
+/* A short launch that joins is the finding that the long way makes of it. */
+static void test_short_join(void **state)
+{
+	struct call_pending pending[CALL_PENDING_MAX];
+	struct sync_launch at = {.entered = 1000000, .left = 1000000 + 4 * US};
+	const struct record_wait *wait;
+	struct state_launch launch;
+
+	state_launch_limits(UINT64_MAX, UINT64_MAX);
+	world_launch(LEGACY, KERNEL(0));
+	world_launch(A, KERNEL(0));
+	world_launch(N, KERNEL(0));
+	make(FUNCTION_cuLaunchKernel, LEGACY, 4 * US);
+	wait = wait_of(RULE_LEGACY_JOIN, 0);
+	assert_non_null(wait);
+	assert_int_equal(candidates(), 1);
+	world_launch(A, KERNEL(0));
+	assert_false(
+		state_launch_is_plain(LEGACY, (CUfunction)(uintptr_t)KERNEL(0), false, &launch));
+	assert_true(launch.is_joining);
+	assert_true(state_launch_joins(&launch, pending));
+	assert_true(state_launch_done(&launch, at.entered, at.left));
+	errno = 5;
+	sync_launch_joined(FUNCTION_cuLaunchKernel, &launch, &at);
+	assert_true(wait->count == 2);
+	assert_true(wait->call_ns == 8 * US);
+	assert_true(wait->blocked_ns == 0);
+	assert_int_equal(findings(), 1);
+	assert_int_equal(candidates(), 1);
+	/* Known to be done: no finding. */
+	assert_true(
+		state_launch_is_plain(LEGACY, (CUfunction)(uintptr_t)KERNEL(0), false, &launch));
+	launch.pending_count = 0;
+	sync_launch_joined(FUNCTION_cuLaunchKernel, &launch, &at);
+	assert_true(wait->count == 2);
+	state_launch_limits(0, 0);
 }
 
 static void test_captured_calls_wait_for_nothing(void **state)
@@ -883,8 +949,10 @@ int main(void)
 		TEST(first_use),
 		TEST(first_use_is_no_sample),
 		TEST(known_slow_calls_are_no_finding),
+		TEST(bound_goes_with_the_minimum),
 		TEST(queue_full),
 		TEST(device_join),
+		TEST(short_join),
 		TEST(captured_calls_wait_for_nothing),
 		TEST(regions_and_allowed_scopes),
 		TEST(entries_of_regions),
