@@ -215,15 +215,19 @@ static void value_written(void)
 	look();
 }
 
-/* The second stream waits for a value that is written behind the copy. */
+/* The second stream waits for a value that is written behind the copy, by what could not tell the host. */
 static void value_waited(void)
 {
+	CUfunction fill = kernel("fill");
+	CUdeviceptr flag = on_device(4096);
+	uint32_t value = 5, count = 1;
+
+	OK(cuMemsetD32(flag, 0, 1));
+	OK(cuCtxSynchronize());
 	copies_on(stream);
-	OK(cuMemsetD32(data + 4096, 0, 1));
-	OK(cuStreamWriteValue32(stream, data + 4096, 5, CU_STREAM_WRITE_VALUE_DEFAULT));
-	OK(cuStreamWaitValue32(second, data + 4096, 5, CU_STREAM_WAIT_VALUE_GEQ));
+	OK(LAUNCH(fill, stream, &flag, &value, &count));
+	OK(cuStreamWaitValue32(second, flag, 5, CU_STREAM_WAIT_VALUE_GEQ));
 	OK(cuStreamSynchronize(second));
-	host[1024] = 42;
 	look();
 }
 
