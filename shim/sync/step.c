@@ -27,10 +27,27 @@ static struct {
 bool step_functions_any;
 static bool marks[FUNCTION_COUNT]; /* written by step_prepare() only */
 
+/* What this thread found last: launches that join ask each time. */
+static __thread struct {
+	uint32_t generation; /* of the record file that the rest is in; 0: of none */
+	uint32_t id;
+	struct record_region *record;
+} known __attribute__((tls_model("initial-exec")));
+
+/* NULL: no step has begun, or it has no record. */
 static struct record_region *record_of(uint32_t *ret_id)
 {
-	return __atomic_load_n(&step.number, __ATOMIC_RELAXED) ? emit_region(0, NAME, ret_id)
-							       : NULL;
+	uint32_t generation;
+
+	if (!__atomic_load_n(&step.number, __ATOMIC_RELAXED))
+		return NULL;
+	generation = emit_generation();
+	if (!generation || known.generation != generation) {
+		known.record = emit_region(0, NAME, &known.id);
+		known.generation = known.record ? generation : 0;
+	}
+	*ret_id = known.id;
+	return known.record;
 }
 
 void region_step(void)
