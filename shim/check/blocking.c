@@ -15,7 +15,7 @@
 #define CONTEXTS_MAX 64
 
 struct blocking {
-	const struct state_stream *stream;
+	uint64_t handle;  /* 0: destroyed */
 	uint64_t context; /* id */
 	struct check_side made;
 	struct record_remark
@@ -52,10 +52,10 @@ static bool destroys(const struct call *call)
 	       call->function == FUNCTION_cuStreamDestroy_v2;
 }
 
-static void add(const struct call *call, const struct state_stream *stream)
+static void add(const struct call *call, uint64_t handle)
 {
 	struct blocking made = {
-		.stream = stream,
+		.handle = handle,
 		.context = state_context_id(call->context),
 		.made = check_side_take(call),
 	};
@@ -73,25 +73,25 @@ static void add(const struct call *call, const struct state_stream *stream)
 		check_lost("blocking streams: too many");
 }
 
-/* The entry may be another stream's from now on; what was said of it stays. */
-static void remove_stream(const struct state_stream *stream)
+/* The handle may be another stream's from now on. */
+static void remove_stream(uint64_t handle)
 {
 	uint32_t i;
 
 	if (!__atomic_load_n(&count, __ATOMIC_RELAXED) || !check_lock())
 		return;
 	for (i = 0; i < count; i++)
-		if (streams[i].stream == stream) {
+		if (streams[i].handle == handle) {
 			/* What was said may have to be taken back yet. */
 			unworked -= !streams[i].worked;
-			streams[i].stream = NULL;
+			streams[i].handle = 0;
 			if (!streams[i].remark)
 				streams[i--] = streams[--count];
 		}
 	check_unlock();
 }
 
-static void works(const struct state_stream *stream)
+static void works(uint64_t handle)
 {
 	struct check_side made;
 	struct record_remark *remark;
@@ -102,7 +102,7 @@ static void works(const struct state_stream *stream)
 	if (!__atomic_load_n(&unworked, __ATOMIC_RELAXED) || !check_lock())
 		return;
 	for (i = 0; i < count && !first; i++)
-		if (streams[i].stream == stream && !streams[i].worked) {
+		if (streams[i].handle == handle && !streams[i].worked) {
 			streams[i].worked = true;
 			unworked--;
 			context = streams[i].context;
@@ -117,7 +117,7 @@ static void works(const struct state_stream *stream)
 		return;
 	/* The legacy stream may have been used meanwhile. */
 	for (i = 0; i < count; i++)
-		if (streams[i].stream == stream && !streams[i].remark && !is_used(context)) {
+		if (streams[i].handle == handle && !streams[i].remark && !is_used(context)) {
 			streams[i].remark = remark;
 			check_remark_count(remark, 1);
 			break;
@@ -149,21 +149,18 @@ static void before(const struct call *call, const uint64_t *arguments)
 	if (call->stream_kind == STREAM_LEGACY)
 		legacy_is_used(state_context_id(call->context));
 	if (destroys(call))
-		remove_stream(state_stream_of((CUstream)arguments[0]));
+		remove_stream(arguments[0]);
 }
 
 static void after(const struct call *call, const uint64_t *arguments, CUresult result)
 {
-	const struct state_stream *stream;
-
 	if (result != CUDA_SUCCESS)
 		return;
-	if (creates(call)) {
-		stream = state_stream_of(*(const CUstream *)arguments[0]);
-		if (stream && !(arguments[1] & CU_STREAM_NON_BLOCKING))
-			add(call, stream);
-	} else if (call->stream && call->operation) {
-		works(call->stream);
+	if (!creates(call)) {
+		if (call->operation && (uintptr_t)call->stream_handle > 2)
+			works((uintptr_t)call->stream_handle);
+	} else if (!(arguments[1] & CU_STREAM_NON_BLOCKING)) {
+		add(call, *(const uint64_t *)arguments[0]);
 	}
 }
 

@@ -11,6 +11,7 @@
 
 #include <string.h>
 
+#include "check/access.h"
 #include "state/state.h"
 
 #define WORKS_MAX  128
@@ -21,6 +22,13 @@
 
 struct range {
 	uint64_t address, bytes;
+};
+
+/* By one operation. */
+struct touched {
+	bool is_host; /* or nobody knows */
+	uint32_t count;
+	struct range ranges[RANGES_MAX];
 };
 
 struct work {
@@ -53,6 +61,10 @@ static bool is_linear(const struct call *call)
 	case FUNCTION_cuMemcpyAsync_ptsz:
 	case FUNCTION_cuMemcpyDtoDAsync_v2:
 	case FUNCTION_cuMemcpyDtoDAsync_v2_ptsz:
+	case FUNCTION_cuMemcpyDtoHAsync_v2:
+	case FUNCTION_cuMemcpyDtoHAsync_v2_ptsz:
+	case FUNCTION_cuMemcpyHtoDAsync_v2:
+	case FUNCTION_cuMemcpyHtoDAsync_v2_ptsz:
 	case FUNCTION_cuMemsetD8Async:
 	case FUNCTION_cuMemsetD8Async_ptsz:
 	case FUNCTION_cuMemsetD16Async:
@@ -70,26 +82,69 @@ static bool is_on_device(uint8_t kind)
 	return kind == MEMORY_DEVICE || kind == MEMORY_POOL;
 }
 
-static bool stays_on_device(const struct call *call)
+static void touches(struct touched *touched, uint64_t address, uint64_t bytes)
 {
-	return is_linear(call) && is_on_device(call->destination_kind) &&
-	       (!call->source || is_on_device(call->source_kind));
+	if (touched->count < RANGES_MAX)
+		touched->ranges[touched->count++] =
+			(struct range){.address = address, .bytes = bytes};
+	else
+		touched->is_host = true;
 }
 
-static bool overlaps(const struct range *range, uint64_t address, uint64_t bytes)
+/* What a kernel is given an address of it may write, to the end of the block. */
+static void touched_by_kernel(const struct call *call, const uint64_t *arguments,
+			      struct touched *ret_touched)
 {
-	return address && address < range->address + range->bytes &&
-	       range->address < address + bytes;
+	uint64_t addresses[POINTERS_MAX];
+	struct state_range range;
+	uint32_t count = 0, i;
+
+	if (!parameters_of(call, arguments, addresses, &count) || count == POINTERS_MAX) {
+		ret_touched->is_host = true;
+		return;
+	}
+	for (i = 0; i < count; i++) {
+		if (state_range_of(addresses[i], &range) && is_on_device((uint8_t)range.kind))
+			touches(ret_touched, addresses[i],
+				range.address + range.bytes - addresses[i]);
+		else
+			ret_touched->is_host = true;
+	}
 }
 
-static bool uses(const struct call *call, const struct work *work)
+/* With no lock held. */
+static void look_at(const struct call *call, const uint64_t *arguments, struct touched *ret_touched)
 {
-	uint32_t i;
+	*ret_touched = (struct touched){0};
+	if (call->operation == OPERATION_KERNEL) {
+		touched_by_kernel(call, arguments, ret_touched);
+		return;
+	}
+	if (!is_linear(call)) {
+		ret_touched->is_host = true;
+		return;
+	}
+	touches(ret_touched, call->destination, call->bytes);
+	if (call->source)
+		touches(ret_touched, call->source, call->bytes);
+	ret_touched->is_host = !is_on_device(call->destination_kind) ||
+			       (call->source && !is_on_device(call->source_kind));
+}
+
+static bool overlap(const struct range *left, const struct range *right)
+{
+	return left->address < right->address + right->bytes &&
+	       right->address < left->address + left->bytes;
+}
+
+static bool uses(const struct touched *touched, const struct work *work)
+{
+	uint32_t i, k;
 
 	for (i = 0; i < work->count; i++)
-		if (overlaps(&work->writes[i], call->source, call->bytes) ||
-		    overlaps(&work->writes[i], call->destination, call->bytes))
-			return true;
+		for (k = 0; k < touched->count; k++)
+			if (overlap(&work->writes[i], &touched->ranges[k]))
+				return true;
 	return false;
 }
 
@@ -108,29 +163,29 @@ static struct work *find(const struct state_stream *stream)
 	return unused;
 }
 
-static void add(struct work *work, const struct call *call)
+/* A copy or memset writes the first of its ranges. */
+static void add(struct work *work, const struct call *call, const struct touched *touched)
 {
-	/* Order between streams, and what a stream does for a pool, tell the host nothing. */
-	if (call->operation == OPERATION_EVENT_WAIT || call->operation == OPERATION_ALLOCATION)
-		return;
+	uint32_t count = call->operation == OPERATION_KERNEL ? touched->count : 1, i;
+
 	work->stream = call->stream;
-	if (!stays_on_device(call) || work->count == RANGES_MAX) {
-		work->is_host = true;
-		return;
-	}
-	work->writes[work->count++] =
-		(struct range){.address = call->destination, .bytes = call->bytes};
+	work->is_host |= touched->is_host || work->count + count > RANGES_MAX;
+	for (i = 0; !work->is_host && i < count; i++)
+		work->writes[work->count++] = touched->ranges[i];
 }
 
-static void submitted(const struct call *call)
+static void submitted(const struct call *call, const struct touched *touched)
 {
 	struct work *work;
 
+	/* Order between streams, and what a stream does for a pool, tell the host nothing. */
+	if (call->operation == OPERATION_EVENT_WAIT || call->operation == OPERATION_ALLOCATION)
+		return;
 	if (!check_lock())
 		return;
 	work = find(call->stream);
 	if (work)
-		add(work, call);
+		add(work, call, touched);
 	check_unlock();
 	if (!work)
 		check_lost("waits of the host for order: too many streams");
@@ -187,13 +242,13 @@ static uint32_t count_pair(const struct check_side *wait, const struct check_sid
 	return made;
 }
 
-static void judge(const struct call *call)
+static void judge(const struct call *call, const struct touched *touched)
 {
 	struct check_side submission;
 	uint32_t made;
 
-	if (!is_linear(call) || call->stream == waited.work.stream ||
-	    call->stream_kind == STREAM_LEGACY || !uses(call, &waited.work))
+	if (call->stream == waited.work.stream || call->stream_kind == STREAM_LEGACY ||
+	    !uses(touched, &waited.work))
 		return;
 	submission = check_side_take(call);
 	for (made = count_pair(&waited.wait, &submission); made; made--)
@@ -209,13 +264,14 @@ static bool waits_for_stream(const struct call *call)
 static void after(const struct call *call, const uint64_t *arguments, CUresult result)
 {
 	const struct catalogue_row *row = &catalogue_rows[call->function];
+	struct touched touched;
 
-	(void)arguments;
 	if (result == CUDA_SUCCESS && call->operation && call->stream &&
 	    !(call->flags & CALL_CAPTURED)) {
+		look_at(call, arguments, &touched);
 		if (waited.work.stream)
-			judge(call);
-		submitted(call);
+			judge(call, &touched);
+		submitted(call, &touched);
 	}
 	waited.work.stream = NULL;
 	if (result != CUDA_SUCCESS ||

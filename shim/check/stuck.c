@@ -17,6 +17,7 @@
 
 #include <string.h>
 
+#include "state/proof.h"
 #include "state/state.h"
 
 #define DEPTH_MAX 4 /* the driver calls the program, which calls the driver */
@@ -32,46 +33,47 @@ struct inside {
 static __thread struct inside inside[DEPTH_MAX] __attribute__((tls_model("initial-exec")));
 static __thread uint32_t depth __attribute__((tls_model("initial-exec")));
 
-/* Streams that were told to wait for a value in memory. */
-static const struct state_stream *gates[GATES_MAX];
+/* Streams that were told to wait for a value in memory, and the newest operation that does. */
+static struct gate {
+	const struct state_stream *stream;
+	uint64_t number;
+} gates[GATES_MAX];
 static uint32_t gate_count;
+
+/* Not known to have been passed. Numbers never go back, not even where the entry is another stream's by now. */
+static bool is_closed(const struct gate *gate)
+{
+	return state_completed(gate->stream) < gate->number;
+}
 
 static bool is_gate(const struct state_stream *stream)
 {
 	uint32_t i;
 
 	for (i = 0; i < gate_count; i++)
-		if (gates[i] == stream)
+		if (gates[i].stream == stream && is_closed(&gates[i]))
 			return true;
 	return false;
 }
 
-static void add_gate(const struct state_stream *stream)
+static void add_gate(const struct state_stream *stream, uint64_t number)
 {
-	bool fits = true;
+	bool fits;
+	uint32_t i;
 
 	if (!check_lock())
 		return;
-	if (!is_gate(stream)) {
-		fits = gate_count < GATES_MAX;
-		if (fits)
-			gates[gate_count++] = stream;
-	}
+	for (i = 0; i < gate_count; i++)
+		if (gates[i].stream == stream || !is_closed(&gates[i]))
+			break;
+	fits = i < GATES_MAX;
+	if (fits)
+		gates[i] = (struct gate){.stream = stream, .number = number};
+	if (fits && i == gate_count)
+		gate_count++;
 	check_unlock();
 	if (!fits)
 		check_lost("waits for values: too many streams");
-}
-
-static void remove_gate(const struct state_stream *stream)
-{
-	uint32_t i;
-
-	if (!__atomic_load_n(&gate_count, __ATOMIC_RELAXED) || !check_lock())
-		return;
-	for (i = 0; i < gate_count; i++)
-		if (gates[i] == stream)
-			gates[i--] = gates[--gate_count];
-	check_unlock();
 }
 
 static uint32_t pending_stored(const struct call *call)
@@ -192,13 +194,8 @@ static void after(const struct call *call, const uint64_t *arguments, CUresult r
 	(void)arguments;
 	if (depth && inside[depth - 1].call == call)
 		check_remark_count(inside[--depth].remark, -1);
-	if (result != CUDA_SUCCESS || call->flags & CALL_CAPTURED || !call->stream)
-		return;
-	if (waits_for_value(call))
-		add_gate(call->stream);
-	/* The stream has come past its gates. */
-	else if (catalogue_rows[call->function].kind == CATALOGUE_KIND_WAIT)
-		remove_gate(call->stream);
+	if (result == CUDA_SUCCESS && call->stream && call->submission && waits_for_value(call))
+		add_gate(call->stream, call->submission);
 }
 
 static void forget(void)

@@ -192,16 +192,18 @@ def _condition_words(conditions):
     return ", ".join(words)
 
 
-def _program(rule, directory):
-    """The failing and the fixed program, where there is one of the rule's name."""
+def _program(rule, directory, cases):
+    """The failing and the fixed program: of the rule's name, or the first case that says that the rule is found in it."""
     path = os.path.join(directory, f"{rule.id}.c") if directory else ""
-    if not os.path.exists(path):
-        return []
-    text = catalogue_module._read(path)
-    return ["A program that fails, and with -DFIXED the fixed one:", "", "```c", text.rstrip("\n"), "```", ""]
+    if os.path.exists(path):
+        head = "A program that fails, and with -DFIXED the fixed one:"
+    else:
+        head = "A program that fails, where the line is marked, and is the fixed one with the argument `fixed`:"
+        path = next((case for case in sorted(cases) if f"/* FOUND: {rule.id} */" in catalogue_module._read(case)), None)
+    return [head, "", "```c", catalogue_module._read(path).rstrip("\n"), "```", ""] if path else []
 
 
-def page(rules, programs=None):
+def page(rules, programs=None, cases=()):
     """The rules for people."""
     lines = ["# Rules of slipstream lint", "",
              "Written by tools/gen/lint_table.py from lint.yaml and rules.yaml. How sure: proven follows from the calls that were seen and a "
@@ -219,7 +221,7 @@ def page(rules, programs=None):
         for slugs, conditions in rule.matches:
             words = _condition_words(conditions)
             lines.append(f"- Taken from: {'remarks of ' if rule.by_remarks else ''}{', '.join(slugs)}{' (' + words + ')' if words else ''}.")
-        program = _program(rule, programs)
+        program = _program(rule, programs, cases)
         lines += [""] + program if program else []
     return "\n".join(lines).rstrip("\n") + "\n"
 
@@ -228,6 +230,7 @@ def main():
     parser = argparse.ArgumentParser(description="check lint.yaml; write its C table and its page")
     parser.add_argument("--catalogue", required=True, help="folder with lint.yaml, rules.yaml and functions.yaml")
     parser.add_argument("--programs", help="folder with a program for each rule, for the page")
+    parser.add_argument("--cases", nargs="+", default=[], help="programs that say by comments which rule is found in them, for the page")
     parser.add_argument("--source", help="write the C table here")
     parser.add_argument("--page", help="write the page here")
     arguments = parser.parse_args()
@@ -236,7 +239,7 @@ def main():
         if arguments.source:
             catalogue_module.write(arguments.source, c_source(rules))
         if arguments.page:
-            catalogue_module.write(arguments.page, page(rules, arguments.programs))
+            catalogue_module.write(arguments.page, page(rules, arguments.programs, arguments.cases))
     except catalogue_module.CatalogueError as error:
         sys.exit(f"lint_table: {error}")
     except OSError as error:

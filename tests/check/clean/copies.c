@@ -25,8 +25,9 @@ static void copy_and_other_stream(void)
 	for (int i = 0; i < ROUNDS; i++) {
 		OK(cuMemcpyHtoDAsync(data + i * BYTES, host + i * BYTES, BYTES, first));
 		OK(cuStreamSynchronize(second));
+		sleep_ms(1);
+		OK(cuStreamSynchronize(first));
 	}
-	OK(cuStreamSynchronize(first));
 }
 
 static void copy_waited_for_twice(void)
@@ -133,10 +134,12 @@ static void end_of_a_phase(void)
 /* A kernel may have written memory of the host. */
 static void kernel_waited_for(void)
 {
-	unsigned int value = 7, count = BYTES / 4;
+	unsigned long bytes = BYTES;
+	CUdeviceptr seen = (CUdeviceptr)host;
+	CUfunction copy = own_kernel("copy");
 
 	for (int i = 0; i < ROUNDS; i++) {
-		OK(LAUNCH(fill, first, &data, &value, &count));
+		OK(LAUNCH(copy, first, &data, &seen, &bytes));
 		OK(cuStreamSynchronize(first));
 		OK(cuMemcpyDtoDAsync(result, data, BYTES, second));
 		order(second, first);

@@ -4,16 +4,19 @@
 
 int main(int argc, char **argv)
 {
+	unsigned int count = BYTES / 4;
 	CUdeviceptr data, result;
+	CUfunction fill;
 	CUstream first, second;
 
 	begin(argc, argv);
+	fill = kernel("fill");
 	first = new_stream(CU_STREAM_NON_BLOCKING);
 	second = new_stream(CU_STREAM_NON_BLOCKING);
 	data = on_device(BYTES);
 	result = on_device(BYTES);
-	for (int i = 0; i < ROUNDS; i++) {
-		OK(cuMemsetD8Async(data, (unsigned char)i, BYTES, first));
+	for (unsigned int i = 0; i < ROUNDS; i++) {
+		OK(LAUNCH(fill, first, &data, &i, &count));
 		if (fixed)
 			order(first, second);
 		else
