@@ -108,6 +108,10 @@ def main():
         if maps.returncode or os.path.realpath(library) not in maps.stdout:
             problems.append("the installed tool did not preload %s (status %d): %s"
                             % (library, maps.returncode, maps.stderr))
+        maps = subprocess.run([tool, "lint", "--guard", "--", "cat", "/proc/self/maps"], env=environment, capture_output=True, text=True,
+                              timeout=60)
+        if os.path.join(os.path.dirname(os.path.realpath(library)), "libslipstream-guard.so") not in maps.stdout:
+            problems.append("the installed lint --guard did not preload its library: %s" % maps.stderr)
         report = os.path.join(work, "report.json")
         ran = subprocess.run([tool, "run", "--driver", os.path.join(build, "tests", "simcuda"), "--json", report,
                               "--output", "/dev/null", "--", program], env=environment, capture_output=True, text=True,
