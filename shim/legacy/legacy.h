@@ -98,8 +98,8 @@ void legacy_leave(struct call *call, struct legacy_pass *pass, CUresult result);
 
 /*
  * May a short launch that joins (state/launch.h), on the legacy stream (`is_legacy`) or a blocking one of this context, go past legacy_enter()? Where the turn is NATIVE and the
- * launch would not change it, nor end a row of operations that could go to the substitute; one of a row is counted here. Then it would be counted in flight, no more, which
- * short launches are by themselves. False: it has to take the long way.
+ * launch would not change it: then it counts in a row of operations that could go to the substitute, or ends one, as on the long way, and would be counted in flight, which short
+ * launches are by themselves. False: it has to take the long way.
  */
 bool legacy_lets_join(struct state_context *of, bool is_legacy);
 

@@ -429,6 +429,13 @@ static bool is_wanted(struct legacy_context *context)
 	return true;
 }
 
+/* An operation on a blocking stream. */
+static void end_row(struct legacy_context *context)
+{
+	if (__atomic_load_n(&context->row, __ATOMIC_RELAXED))
+		__atomic_store_n(&context->row, 0, __ATOMIC_RELAXED);
+}
+
 static uint8_t why_unwanted(const struct legacy_context *context)
 {
 	return __atomic_load_n(&context->used, __ATOMIC_RELAXED) == LEGACY_USED_BOTH
@@ -496,8 +503,7 @@ static void enter_blocking(struct legacy_context *context, const struct call *ca
 {
 	bool quick;
 
-	if (__atomic_load_n(&context->row, __ATOMIC_RELAXED))
-		__atomic_store_n(&context->row, 0, __ATOMIC_RELAXED);
+	end_row(context);
 	if (count_in_native(context, pass)) {
 		legacy_number(call, pass);
 		return;
@@ -594,8 +600,10 @@ bool legacy_lets_join(struct state_context *of, bool is_legacy)
 	    __atomic_load_n(&context->used, __ATOMIC_RELAXED) != LEGACY_USED_BOTH)
 		return false;
 	/* As in enter_blocking() and enter_legacy(). A deny list goes by the call. */
-	if (!is_legacy)
-		return !__atomic_load_n(&context->row, __ATOMIC_RELAXED);
+	if (!is_legacy) {
+		end_row(context);
+		return true;
+	}
 	return !config.deny && !state_is_doubted() &&
 	       !__atomic_load_n(&context->barred, __ATOMIC_RELAXED) && !state_objection() &&
 	       !is_wanted(context);
