@@ -8,15 +8,17 @@ int main(int argc, char **argv)
 	CUdeviceptr data;
 	CUdevice device;
 	CUstream stream;
+	void *host;
 
 	begin(argc, argv);
+	host = pinned(BYTES);
 	OK(cuDeviceGet(&device, 1));
 	OK(cuDevicePrimaryCtxRetain(&second, device));
 	OK(cuCtxSetCurrent(second));
 	stream = new_stream(CU_STREAM_NON_BLOCKING);
 	data = on_device(BYTES);
 	OK(cuCtxSetCurrent(fixed ? second : context));
-	OK(cuMemsetD8Async(data, 0, BYTES, stream)); /* FOUND: S07 */
+	OK(cuMemcpyHtoDAsync(data, host, BYTES, stream)); /* FOUND: S07 */
 	OK(cuStreamSynchronize(stream));
 	return 0;
 }
