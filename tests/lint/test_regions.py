@@ -98,6 +98,15 @@ class Entries(Regions):
                               ["region step: 1 implicit wait in entry 1 of 1, the budget of one is 0"])
         self.assertEqual(report["budgets"][0]["entries"], 1)
 
+    def test_threads_enter_one_region_at_once(self):
+        report = self.run_json([REGIONS, "threads"], *self.config("budgets:\n- {region: frame, per: entry, explicit: 1}\n- {region: frame, explicit: 799}\n"
+                                                                  "- {per: step, explicit: 800}\n"), status=1)
+        messages = sorted(result["message"] for result in report["results"])
+        self.assertEqual(len(messages), 2)
+        self.assertRegex(messages[0], r"^region frame: 2 explicit waits in entry \d+ of \d+, the budget of one is 1$")
+        self.assertEqual(messages[1], "region frame: 800 explicit waits, its budget is 799")
+        self.assertEqual([budget["entries"] for budget in report["budgets"]], [800, 800, 800])
+
     def test_deeper_than_the_bound_the_region_around_stands_for_it(self):
         report = self.run_json([REGIONS, "deep"])
         names = [region["name"] for result in report["results"] for region in result["regions"]]

@@ -11,6 +11,7 @@
  *	killed	a region that waits twice, and the process ends in it
  *	fork	a child that enters regions and never calls the driver
  *	deep	a wait 40 regions deep
+ *	threads	eight threads enter region step a hundred times each, and wait twice in each second entry; each entry begins a step of its own
  */
 #include <pthread.h>
 #include <signal.h>
@@ -158,13 +159,40 @@ static void deep(void)
 	implicit_wait();
 }
 
+static void *enter_often(void *data)
+{
+	(void)data;
+	OK(cuCtxSetCurrent(context));
+	for (int i = 0; i < 100; i++) {
+		SLIPSTREAM_REGION("frame");
+		slipstream_step();
+		if (i % 2) {
+			OK(cuStreamSynchronize(NULL));
+			OK(cuStreamSynchronize(NULL));
+		}
+	}
+	return NULL;
+}
+
+static void threads(void)
+{
+	pthread_t thread[8];
+
+	for (int i = 0; i < 8; i++)
+		if (pthread_create(&thread[i], NULL, enter_often, NULL))
+			abort();
+	for (int i = 0; i < 8; i++)
+		pthread_join(thread[i], NULL);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
 		const char *name;
 		void (*go)(void);
-	} ways[] = {{"entries", entries}, {"step", steps},    {"graph", graphs}, {"late", late},
-		    {"names", names},     {"killed", killed}, {"fork", forked},  {"deep", deep}};
+	} ways[] = {{"entries", entries}, {"step", steps},  {"graph", graphs},
+		    {"late", late},       {"names", names}, {"killed", killed},
+		    {"fork", forked},     {"deep", deep},   {"threads", threads}};
 
 	begin();
 	OK(cuCtxGetCurrent(&context));
