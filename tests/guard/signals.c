@@ -2,7 +2,6 @@
 /* The program's own signal handlers, masks and children beside the guard's (guarded.h). */
 #include "guarded.h"
 
-#include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -207,7 +206,7 @@ static void forked(void)
 	child = fork();
 	if (!child) {
 		/* Also where no handler helps, nor a function of the C library. */
-		int file = open("/dev/null", O_WRONLY);
+		int file = memfd_create("forked", MFD_CLOEXEC);
 
 		_exit(syscall(SYS_write, file, memory, REGION) == REGION &&
 				      (memory[0] == 7 || memory[0] == 42)

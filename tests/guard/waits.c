@@ -322,11 +322,29 @@ static void neighbours(void)
 	CHECK(page[1024] == 42 && page[1023] == (char)199 && page[4095] == (char)199);
 }
 
+/* Near the end of a page string functions read from an aligned address before the string. */
+static void string_behind(void)
+{
+	char *page = pinned(4096), *string = page + 4096 - 16;
+
+	strcpy(string, "end of a page");
+	busy_on(stream);
+	OK(cuMemcpyDtoHAsync(string - 16, data, 16, stream));
+	for (int i = 0; i < 20; i++) {
+		CHECK(strlen(string) == 13 && !strcmp(string, "end of a page"));
+		CHECK(!strchr(string, '?') && !memchr(string, '?', 14));
+		OK(cuEventRecord(event, stream));
+	}
+	OK(cuStreamSynchronize(stream));
+	CHECK(string[-16] == 42);
+}
+
 /* What shares a page with registered memory at its edge is the C library's, say. */
 static void edges(void)
 {
 	char *block = malloc(3 * 4096);
-	uint32_t *inside = (uint32_t *)(block + 64);
+	char *page = (char *)(((uintptr_t)block + 4095) & ~(uintptr_t)4095);
+	uint32_t *inside = (uint32_t *)(page + 512);
 
 	CHECK(block);
 	memset(block, 0, 3 * 4096);
@@ -335,8 +353,9 @@ static void edges(void)
 	OK(cuMemcpyDtoHAsync(inside, data, 1000, stream));
 	for (int i = 0; i < 1000; i++)
 		free(malloc(100 + (size_t)i));
+	OK(cuEventRecord(event, stream));
 	/* A call that nobody sees. */
-	CHECK(!uname((struct utsname *)(block + 2048)));
+	CHECK(!uname((struct utsname *)(page + 2048)));
 	OK(cuStreamSynchronize(stream));
 	CHECK(inside[200] == 42);
 }
@@ -388,6 +407,7 @@ static const struct guard_case cases[] = {
 	{"recorded-by-two", recorded_by_two},
 	{"allowed", allowed},
 	{"neighbours", neighbours},
+	{"string-behind", string_behind},
 	{"edges", edges},
 	{"protected-pages", protected_pages},
 };
