@@ -39,7 +39,7 @@ BAD = (  # replaced, by, words
     ("[d2h]", "[d2h]\n      hot: many", "hot: must be a number"),
     ("[d2h]", "[d2h]\n      least_bytes: 9\n      most_bytes: 8", "least_bytes is above most_bytes"),
     ("from:\n    - rules: [d2h]\n", "", "give `needs`, or one of `from` and `remarks`, or both of these"),
-    ("  from:", "  needs: order\n  from:", "give `needs`, or one of `from` and `remarks`, or both of these"),
+    ("  from:", "  needs: wakers\n  from:", "give `needs`, or one of `from` and `remarks`, or both of these"),
     ("  from:\n    - rules: [d2h]\n", "  needs: luck\n", "needs: unknown value 'luck'"),
     ("  from:\n    - rules: [d2h]\n", "  remarks: [d2h]\n", "rules.yaml has no rule 'd2h' of class order"),
     ("  from:\n    - rules: [d2h]\n", "  remarks: legacy-outside-capture\n", "remarks: must be a list"),

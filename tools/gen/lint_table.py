@@ -14,12 +14,12 @@ import catalogue as catalogue_module  # noqa: E402
 
 LEVELS = ("error", "warning", "note", "off")
 SURE = {"documented": "proven", "measured": "measured", "reported": "likely", "inferred": "likely"}
-NEEDS = ("order", "guard")
+NEEDS = ("wakers", "guard")
 CHECKS = ("order", "guard")
 # By id: the word of SLIPSTREAM_CHECK that makes the remarks of a row, where it is not the first one.
 CHECK_OF = {}
 NEEDS_WORDS = {
-    "order": "needs the order of operations on all streams, which no analysis here looks at yet",
+    "wakers": "needs to know which thread wakes which, which a preloaded library does not see",
     "guard": "needs to know who touches managed memory, which nothing here looks at yet",
 }
 CONDITIONS = ("least_bytes", "most_bytes", "least_count", "hot")
