@@ -135,12 +135,14 @@ static bool sets_sync_memops(const struct call *call)
 
 static uint32_t rule_of(const struct call *call)
 {
+	struct call_pending pending;
 	const struct catalogue_row *row = &catalogue_rows[call->function];
 
 	if (call->flags & CALL_CAPTURED)
 		return RULE_COUNT;
+	/* With nothing at work it takes its own time, a compiler's perhaps. */
 	if (call->flags & CALL_FIRST_USE || row->kind == CATALOGUE_KIND_MODULE)
-		return RULE_STUCK_LOAD;
+		return state_pending_anywhere(&pending, 1) ? RULE_STUCK_LOAD : RULE_COUNT;
 	if (sets_sync_memops(call))
 		return call->pending_count ? RULE_STUCK_SYNC_MEMOPS : RULE_COUNT;
 	if (call->operation && call->flags & CALL_ASYNC && call->backlog >= QUEUE_NEARLY_FULL)

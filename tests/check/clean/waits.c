@@ -140,6 +140,38 @@ static void pool_used_again(void)
 	OK(cuStreamSynchronize(first));
 }
 
+static void given_back_on(CUcontext other)
+{
+	size_t available, total;
+	CUdeviceptr memory;
+	CUstream stream;
+
+	OK(cuCtxPushCurrent(other));
+	stream = new_stream(CU_STREAM_NON_BLOCKING);
+	OK(cuMemGetInfo(&available, &total));
+	OK(cuMemAllocAsync(&memory, available / 10 * 6, stream));
+	OK(cuMemFreeAsync(memory, stream));
+	OK(cuCtxPopCurrent(NULL));
+}
+
+/* What another device's pool holds is no help. */
+static void pool_of_another_device(void)
+{
+	size_t available, total, bytes;
+	CUdeviceptr memory;
+	CUcontext other;
+	CUdevice device;
+
+	OK(cuDeviceGet(&device, 1));
+	OK(cuDevicePrimaryCtxRetain(&other, device));
+	OK(cuMemGetInfo(&available, &total));
+	bytes = available / 10 * 6;
+	OK(cuMemAlloc(&memory, bytes));
+	given_back_on(other);
+	expect_no_memory(bytes);
+	OK(cuMemFree(memory));
+}
+
 static void pool_holds_less(void)
 {
 	size_t available, total;
@@ -165,6 +197,7 @@ const struct named clean_waits[] = {
 	{"no-memory-at-all", no_memory_at_all},
 	{"pool-waited-for", pool_waited_for},
 	{"pool-used-again", pool_used_again},
+	{"pool-of-another-device", pool_of_another_device},
 	{"pool-holds-less", pool_holds_less},
 	{NULL, NULL},
 };
