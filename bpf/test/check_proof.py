@@ -27,7 +27,7 @@ def main():
     for name, text in groups.items():
         listed = re.findall(r"^    (\w+),$", text[text.index("\nTESTS = [\n"):], re.M)
         without_arguments = re.findall(r"^def (\w+)\(\):$", text, re.M)
-        helpers = {"bare", "has_sessions", "many_functions", "refuse_messages", "copied_driver"}
+        helpers = {"bare", "many_functions", "refuse_messages", "copied_driver"}
         assert sorted(set(without_arguments) - helpers) == sorted(listed), (name, set(without_arguments) ^ set(listed))
         tests[name] = set(listed)
     methods = set(re.findall(r"^    def (test_\w+)\(", read(attach), re.M))

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
 """What goes wrong is counted and hangs nobody: full rings, deaths, jumps, many threads, a killed watcher. Of check_watch.py."""
 import os
-import re
 import shutil
 import statistics
 import subprocess
@@ -9,6 +8,7 @@ import tempfile
 import time
 
 import elf_symbols
+from links import has_sessions, links_of
 from watching import calls, DRIVER, environment, FORMS, LATE, nothing_lost, PLAIN, PROGRAM, PTSZ, started, TOOL, Watch, watch
 
 
@@ -149,21 +149,6 @@ def killed_watcher_leaves_nothing_behind():
         assert child.poll() is None
         child.kill()
     shutil.rmtree(run.folder)
-
-
-def links_of(pid):
-    """Common probes that a process holds: the links among its descriptors."""
-    count = 0
-    for name in os.listdir(f"/proc/{pid}/fdinfo"):
-        with open(f"/proc/{pid}/fdinfo/{name}", encoding="ascii", errors="replace") as file:
-            count += re.search(r"^link_type:\s+u(ret)?probe_multi$", file.read(), re.M) is not None
-    return count
-
-
-def has_sessions():
-    """Linux 6.13: before it, a library needs two links."""
-    with open("/proc/sys/kernel/osrelease", encoding="ascii") as file:
-        return tuple(int(number) for number in re.match(r"(\d+)\.(\d+)", file.read()).groups()) >= (6, 13)
 
 
 def many_functions():

@@ -18,6 +18,7 @@ sys.path.insert(0, READER)
 import slip  # noqa: E402
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import elf_symbols  # noqa: E402
+from links import has_sessions, links_of  # noqa: E402
 
 CALLS = {"cuMemAlloc_v2", "cuMemHostAlloc", "cuMemcpyHtoD_v2", "cuMemcpyDtoHAsync_v2", "cuStreamSynchronize", "cuMemFreeHost", "cuMemFree_v2",
          "cuCtxSynchronize"}
@@ -151,11 +152,22 @@ def process_without_the_shim_is_seen_as_such():
     assert not any(process["shim"] for process in seen["processes"])
 
 
+def probes_of_the_shim_are_one_link_beside_that_of_the_driver():
+    for options, links in ((("--claims",), 2 if has_sessions() else 3), ((), 1 if has_sessions() else 2)):
+        with subprocess.Popen([TOOL, "--shim-path", SHIM, *options, "--", "cat"], env=environment(), stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
+                              stderr=subprocess.PIPE, text=True) as tool:
+            line = tool.stderr.readline()
+            found = links_of(tool.pid)
+            tool.stdin.close()
+        assert (line, found) == ("watching\n", links), (options, line, found)
+
+
 def main():
     for test in (every_call_that_the_shim_counts_is_seen_behind_its_wrapper_and_in_its_scope, what_the_shim_claims_is_what_the_driver_did_not_get,
                  claim_has_the_place_in_the_program_that_called,
                  single_probes_hear_the_same, without_claims_wanted_nothing_of_the_shim_is_probed,
-                 shim_in_a_layer_that_two_file_systems_share_is_heard_once, process_without_the_shim_is_seen_as_such):
+                 shim_in_a_layer_that_two_file_systems_share_is_heard_once, process_without_the_shim_is_seen_as_such,
+                 probes_of_the_shim_are_one_link_beside_that_of_the_driver):
         test()
         print(test.__name__, flush=True)
     return 0
