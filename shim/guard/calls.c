@@ -233,6 +233,11 @@ static void copied(const struct call *call)
 	bool from = is_host(call->source_kind), to = is_host(call->destination_kind);
 	struct guard_held held;
 
+	if (catalogue_rows[call->function].flags & CATALOGUE_SEVERAL) {
+		check_lost(
+			"guard: a copy was not followed: rows, peers or batches" NOTE_CHECK_HIDES);
+		return;
+	}
 	if (!call->bytes || !call->stream || !call->submission)
 		return;
 	/* What is done when it returns tells the host of all that its stream did before. */
@@ -449,6 +454,9 @@ static void before(const struct call *call, const uint64_t *arguments)
 	}
 	if (frees_host(call) && guard_count)
 		freeing(call, arguments[0]);
+	/* Its memory may go with a context: later the pages may be somebody else's. */
+	if (catalogue_rows[call->function].kind == CATALOGUE_KIND_CONTEXT)
+		end_all();
 	own.event = 0;
 	switch (catalogue_rows[call->function].kind) {
 	case CATALOGUE_KIND_EVENT:

@@ -9,6 +9,9 @@
 
 #include "sync/site.h"
 
+/* Above all that a process can have. */
+#define ADDRESS_MAX (UINT64_C(1) << 57)
+
 static void begin(struct guard_span *span, const void *bytes, size_t size, enum guard_access access,
 		  const void *return_address)
 {
@@ -17,8 +20,8 @@ static void begin(struct guard_span *span, const void *bytes, size_t size, enum 
 	struct guard_held held;
 	int saved_errno = errno;
 
-	/* What wraps around the kernel refuses. */
-	if (to <= from)
+	/* What wraps around, or lies at the end of all addresses, the kernel refuses. */
+	if (to <= from || to > ADDRESS_MAX)
 		return;
 	if (span->parts < GUARD_PARTS) {
 		bool is_last = span->parts == GUARD_PARTS - 1;
@@ -59,7 +62,7 @@ static void gone(const void *address, size_t size, bool is_free, const void *ret
 	int saved_errno = errno;
 	uint32_t i;
 
-	if (to <= from || !guard_lock(&held))
+	if (to <= from || !guard_was_near(from, to) || !guard_lock(&held))
 		return;
 	finds.count = 0;
 	guard_forget_plain(from, to);
