@@ -27,6 +27,7 @@ static const struct check_rule *const rules[] = {
 	&check_polling_rule,
 	&check_pool_rule,
 	&check_timing_rule,
+	&check_waiter_rule,
 };
 
 #define RULES (sizeof(rules) / sizeof(rules[0]))

@@ -92,6 +92,7 @@ extern const struct check_rule check_pool_rule;
 extern const struct check_rule check_refused_rule;
 extern const struct check_rule check_stuck_rule;
 extern const struct check_rule check_timing_rule;
+extern const struct check_rule check_waiter_rule;
 extern const struct check_rule check_follow_rule;
 extern const struct check_rule check_shared_rule;
 

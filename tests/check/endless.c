@@ -104,6 +104,26 @@ static void free_and_waiting_thread(CUstream stream)
 	(void)pthread_join(thread, NULL);
 }
 
+static void *free_memory(void *memory)
+{
+	OK(cuCtxSetCurrent(context));
+	OK(cuMemFree(*(CUdeviceptr *)memory));
+	return NULL;
+}
+
+/* Ends by itself, while a thread waits for ever. */
+static void ends_beside_a_wait(CUstream stream)
+{
+	static CUdeviceptr data;
+	uint32_t *gate = pinned(sizeof(*gate));
+
+	data = on_device(BYTES);
+	OK(cuStreamWaitValue32(stream, (CUdeviceptr)gate, 1, CU_STREAM_WAIT_VALUE_GEQ));
+	(void)new_thread(free_memory, &data);
+	sleep_ms(300);
+	_exit(0);
+}
+
 static void children(void)
 {
 	pid_t child = fork();
@@ -138,6 +158,8 @@ int main(int argc, char **argv)
 		own_gate(stream);
 	else if (!strcmp(name, "free-and-waiting-thread"))
 		free_and_waiting_thread(stream);
+	else if (!strcmp(name, "ends-beside-a-wait"))
+		ends_beside_a_wait(stream);
 	else if (!strcmp(name, "children"))
 		children();
 	else if (!strcmp(name, "sleeps"))

@@ -51,6 +51,11 @@ class Timeout(lint.Lint):
     def test_who_waits_for_a_thread_that_stands_still_is_not_blamed(self):
         self.expect_blame("free-and-waiting-thread", "cuMemFree_v2")
 
+    def test_who_ends_beside_a_wait_has_not_stood_still(self):
+        for arguments in ([], ["--timeout", "60"]):
+            report = self.run_json(self.endless("ends-beside-a-wait"), *arguments)
+            self.assertFalse({result["rule"] for result in report["results"]} & {"L06", "L10", "L11", "L15"}, report["results"])
+
     def test_what_the_program_started_is_ended_with_it(self):
         done = self.lint("--driver", lint.DRIVER, "--timeout", "1", "--", *self.endless("children"))
         self.assertEqual(done.returncode, 4, done.stderr)

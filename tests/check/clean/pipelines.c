@@ -120,6 +120,51 @@ static void threads(void)
 		(void)pthread_join(ids[i], NULL);
 }
 
+static void *wait_for_first(void *unused)
+{
+	(void)unused;
+	OK(cuCtxSetCurrent(own_context));
+	for (int i = 0; i < 4 * ROUNDS; i++)
+		OK(cuStreamSynchronize(first));
+	return NULL;
+}
+
+/* One thread only waits, the other one works on meanwhile. */
+static void waiting_thread_beside_work(void)
+{
+	pthread_t waiter;
+
+	spin_on(first, BUSY);
+	waiter = new_thread(wait_for_first, NULL);
+	for (int i = 0; i < 4 * ROUNDS; i++) {
+		spin_on(first, BUSY / 10);
+		spin_on(second, BUSY / 10);
+		OK(cuStreamSynchronize(second));
+	}
+	(void)pthread_join(waiter, NULL);
+	OK(cuStreamSynchronize(first));
+}
+
+/* Threads that wait for what they submitted themselves. */
+static void *submit_and_wait(void *stream)
+{
+	OK(cuCtxSetCurrent(own_context));
+	for (int i = 0; i < ROUNDS; i++) {
+		spin_on((CUstream)stream, BUSY / 10);
+		OK(cuStreamSynchronize((CUstream)stream));
+	}
+	return NULL;
+}
+
+static void waiting_submitters(void)
+{
+	pthread_t one = new_thread(submit_and_wait, first),
+		  two = new_thread(submit_and_wait, second);
+
+	(void)pthread_join(one, NULL);
+	(void)pthread_join(two, NULL);
+}
+
 /* Everything on the legacy stream and in synchronous copies: slow, and right. */
 static void legacy_only(void)
 {
@@ -166,6 +211,8 @@ const struct named clean_pipelines[] = {
 	{"pool-across-streams", pool_across_streams},
 	{"readers", readers},
 	{"threads", threads},
+	{"waiting-thread-beside-work", waiting_thread_beside_work},
+	{"waiting-submitters", waiting_submitters},
 	{"legacy-only", legacy_only},
 	{"handed-over-by-the-host", handed_over_by_the_host},
 	{"host-functions", host_functions},

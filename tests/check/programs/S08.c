@@ -7,11 +7,13 @@ static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static CUstream stream;
 static int wanted, done;
 
+#define TURNS (4 * ROUNDS)
+
 static void *wait_for_stream(void *unused)
 {
 	(void)unused;
 	OK(cuCtxSetCurrent(context));
-	for (int i = 1; i <= ROUNDS; i++) {
+	for (int i = 1; i <= TURNS; i++) {
 		(void)pthread_mutex_lock(&lock);
 		while (wanted < i)
 			(void)pthread_cond_wait(&changed, &lock);
@@ -37,7 +39,7 @@ static void wait_for_thread(int round)
 
 int main(int argc, char **argv)
 {
-	unsigned long time = BUSY / 2;
+	unsigned long time = BUSY / 4;
 	pthread_t thread = 0;
 	CUfunction spin;
 	CUevent event;
@@ -48,7 +50,7 @@ int main(int argc, char **argv)
 	event = new_event(CU_EVENT_DISABLE_TIMING);
 	if (!fixed)
 		thread = new_thread(wait_for_stream, NULL);
-	for (int i = 1; i <= ROUNDS; i++) {
+	for (int i = 1; i <= TURNS; i++) {
 		OK(LAUNCH(spin, stream, &time));
 		OK(cuEventRecord(event, stream));
 		if (!fixed)
