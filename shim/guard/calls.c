@@ -393,14 +393,19 @@ static void observed(const struct call *call)
 	}
 }
 
-/* What drains the device, ends a context, or is something else that may wait. */
+static bool ends_context(const struct call *call)
+{
+	return catalogue_rows[call->function].kind == CATALOGUE_KIND_CONTEXT &&
+	       call->stream_form == CALL_STREAM_CONTEXT;
+}
+
+/* What drains the device, or is something else that may wait. */
 static bool may_wait(const struct call *call)
 {
 	switch (catalogue_rows[call->function].kind) {
 	case CATALOGUE_KIND_FREE:
 	case CATALOGUE_KIND_REGISTER:
 		return !call->operation;
-	case CATALOGUE_KIND_CONTEXT:
 	case CATALOGUE_KIND_IPC:
 	case CATALOGUE_KIND_EXTERNAL:
 	case CATALOGUE_KIND_GRAPHICS:
@@ -455,7 +460,7 @@ static void before(const struct call *call, const uint64_t *arguments)
 	if (frees_host(call) && guard_count)
 		freeing(call, arguments[0]);
 	/* Its memory may go with a context: later the pages may be somebody else's. */
-	if (catalogue_rows[call->function].kind == CATALOGUE_KIND_CONTEXT)
+	if (ends_context(call))
 		end_all();
 	own.event = 0;
 	switch (catalogue_rows[call->function].kind) {

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: MIT
 """What `slipstream lint --guard` finds in the cases of a program, by the comments in its source (guarded.h).
 
-    test_guard.py PROGRAM | pipeline
+    test_guard.py PROGRAM | clean | pipeline
 """
+import concurrent.futures
 import json
 import os
 import re
@@ -94,6 +95,16 @@ class Guard(unittest.TestCase):
     def test_threads_fault_at_once(self):
         self.program("threads")
 
+    def test_clean_programs_have_no_finding(self):
+        clean = os.environ["CHECK_CLEAN"]
+        names = subprocess.run([clean], capture_output=True, text=True, check=True, env=environment(LD_LIBRARY_PATH=DRIVER)).stdout.split()
+        self.assertGreaterEqual(len(names), 40)
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            for name, (status, said, report) in zip(names, pool.map(lambda name: self.lint(clean, name), names)):
+                with self.subTest(name):
+                    self.assertEqual([result for result in report["results"] if result["rule"] in ("L01", "L02")], [], said)
+                    self.assertNotEqual(status, 4, said)
+
     def timed(self, guarded, folder):
         """Seconds of the pipeline, by itself or guarded."""
         variables = {"LD_LIBRARY_PATH": DRIVER}
@@ -126,5 +137,5 @@ class Guard(unittest.TestCase):
 
 if __name__ == "__main__":
     names = {"early": "early_accesses", "waits": "a_program_that", "kernel": "what_is_handed", "signals": "handlers_masks", "threads": "threads_fault",
-             "pipeline": "the_pipeline"}
+             "pipeline": "the_pipeline", "clean": "clean_programs"}
     unittest.main(argv=[sys.argv[0], "-k", names[sys.argv.pop(1)]])
