@@ -10,6 +10,7 @@
 #include "memory.h"
 #include "report.h"
 #include "report_order.h"
+#include "report_remarks.h"
 #include "report_rewrite.h"
 #include "report_trace.h"
 #include "report_witness.h"
@@ -389,6 +390,41 @@ static json_t *real_frees_json(struct report *report, const char *name)
 	return array;
 }
 
+/* One side of a remark. */
+static json_t *side_json(struct report *report, const char *function, struct report_site *site)
+{
+	json_t *object = new_object();
+
+	set(object, "function", string(function));
+	set(object, "frames", site ? frames_json(report, site) : new_array());
+	set(object, "python", site ? python_json(site) : new_array());
+	return object;
+}
+
+/* NULL: there are none. */
+static json_t *remarks_json(struct report *report)
+{
+	struct report_list list = report_remarks(report);
+	json_t *array = list.count ? new_array() : NULL;
+
+	for (size_t i = 0; i < list.count; i++) {
+		const struct report_remark *remark = list.items[i];
+		json_t *item = new_object();
+
+		set(item, "rule", string(remark->rule));
+		set(item, "cause", string(remark->cause));
+		set(item, "count", integer(remark->count));
+		set(item, "at", side_json(report, remark->function, remark->site));
+		set(item, "other",
+		    remark->other_function
+			    ? side_json(report, remark->other_function, remark->other_site)
+			    : json_null());
+		append(array, item);
+	}
+	report_list_done(&list);
+	return array;
+}
+
 /* NULL: no process had mode fix. */
 static json_t *rewrites_json(struct report *report)
 {
@@ -482,7 +518,7 @@ static json_t *config_json(const struct report *report)
 json_t *report_json(struct report *report)
 {
 	json_t *object = new_object();
-	json_t *rewrites;
+	json_t *remarks, *rewrites;
 
 	set(object, "version", string(SLIPSTREAM_VERSION));
 	set(object, "wall_ns",
@@ -498,6 +534,9 @@ json_t *report_json(struct report *report)
 	set(object, "syncs", syncs_json(report));
 	set(object, "processes", processes_json(report));
 	set(object, "config", config_json(report));
+	remarks = remarks_json(report);
+	if (remarks)
+		set(object, "remarks", remarks);
 	rewrites = rewrites_json(report);
 	if (rewrites)
 		set(object, "rewrites", rewrites);

@@ -8,6 +8,7 @@
 
 #include "memory.h"
 #include "report_lines.h"
+#include "report_remarks.h"
 #include "report_rewrite.h"
 #include "report_trace.h"
 #include "report_witness.h"
@@ -497,6 +498,7 @@ void report_write_text(struct report *report, const struct report_style *style, 
 			    sections[i].if_none);
 	report_trace_add_extra(&lines, report);
 	lines_add_witness(&lines, report);
+	lines_add_remarks(&lines, report);
 	lines_add_rewrites(&lines, report);
 	lines_add_coverage(&lines, report);
 	lines_add_processes(&lines, report);

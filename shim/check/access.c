@@ -98,7 +98,7 @@ static void remember(const struct access *access)
 static void find_conflict(const struct access *access, const struct access *old, bool *ret_found,
 			  struct access_conflict *ret_conflict)
 {
-	if (*ret_found || access->is_unknown || old->is_unknown || old->lane == access->lane ||
+	if (*ret_found || access->is_unknown || old->is_unknown ||
 	    lane_is_behind(access->lane, old->lane, old->number) || !must_be_ordered(access, old) ||
 	    is_polled(access, old))
 		return;
@@ -146,7 +146,7 @@ bool access_free(uint64_t begin, uint64_t end, uint32_t lane, struct access_conf
 		if (!is_of(old, begin, end))
 			continue;
 		if (!found && !old->is_unknown && !lane_at(lane)->clock.is_unknown &&
-		    old->lane != lane && !lane_is_done(old->lane, old->number) &&
+		    !lane_is_done(old->lane, old->number) &&
 		    !lane_is_behind(lane, old->lane, old->number)) {
 			*ret_conflict = (struct access_conflict){
 				.side = old->side, .lane = old->lane, .number = old->number};

@@ -194,6 +194,13 @@ static void wait_for_event(const struct call *call, uint32_t lane)
 	event_joins(call->subject, lane);
 }
 
+/* A copy between contexts that is one of the legacy streams of both: behind all work of their devices, and before all that comes. */
+static bool is_between_devices(const struct call *call)
+{
+	return call->flags & CALL_TWO_CONTEXTS &&
+	       (call->stream_kind == STREAM_LEGACY || call->stream_form == CALL_STREAM_IMPLICIT);
+}
+
 /* What the operation means for the order of what comes behind it. */
 static void follow_kind(const struct call *call, uint32_t lane)
 {
@@ -231,9 +238,7 @@ static void observe_synchronous(const struct call *call, uint32_t lane)
 	const uint16_t either = CALL_SOURCE_HOST | CALL_DESTINATION_HOST;
 	bool guessed = (call->flags & either) == either;
 
-	if (call->flags & CALL_TWO_CONTEXTS)
-		lane_observed_all();
-	else if (call->flags & CALL_SYNC_MEMOPS)
+	if (call->flags & CALL_SYNC_MEMOPS)
 		lane_observed(lane);
 	else if (is_on_device(call->source_kind) && is_on_device(call->destination_kind))
 		return;
@@ -279,8 +284,6 @@ static void observe_scope(const struct call *call, uint32_t scope)
 
 static bool is_wait(const struct catalogue_rule *rule)
 {
-	if (rule->flags & (RECORD_RULE_OWN_COST | RECORD_RULE_ROOM))
-		return false;
 	return rule->wait_class == WAIT_EXPLICIT ||
 	       (rule->wait_class == WAIT_IMPLICIT && rule->measured);
 }
@@ -304,15 +307,16 @@ static void observe(const struct call *call, uint32_t lane)
 {
 	const struct catalogue_row *row = &catalogue_rows[call->function];
 
-	if (call->stream_form == CALL_STREAM_IMPLICIT && lane != CHECK_NONE &&
-	    (call->operation == OPERATION_COPY || call->operation == OPERATION_MEMSET))
+	if (is_between_devices(call))
+		lane_observed_all();
+	else if (call->stream_form == CALL_STREAM_IMPLICIT && lane != CHECK_NONE &&
+		 (call->operation == OPERATION_COPY || call->operation == OPERATION_MEMSET))
 		observe_synchronous(call, lane);
 	else if (row->kind == CATALOGUE_KIND_QUERY && row->flags & CATALOGUE_HAS_RESULT)
 		observe_scope(call, call->stream_form == CALL_STREAM_ARGUMENT
 					    ? CATALOGUE_SCOPE_STREAM
 					    : CATALOGUE_SCOPE_EVENT);
-	else if (row->kind != CATALOGUE_KIND_LAUNCH)
-		/* A first launch was seen to wait, and need not. */
+	else
 		observe_rules(call, row);
 }
 
@@ -378,7 +382,9 @@ static void follow_object(const struct call *call, const uint64_t *arguments)
 	case FUNCTION_cuDevicePrimaryCtxRelease_v2:
 	case FUNCTION_cuDevicePrimaryCtxReset:
 	case FUNCTION_cuDevicePrimaryCtxReset_v2:
+		/* Events and blocks of other contexts are forgotten with those of this one. */
 		lane_forget_streams();
+		event_forget();
 		return;
 	default:
 		return;
@@ -389,19 +395,9 @@ static void follow_object(const struct call *call, const uint64_t *arguments)
 
 static void before(const struct call *call, const uint64_t *arguments)
 {
-	under_way.released = CHECK_NONE;
 	under_way.freed_address = call->freed_address;
 	under_way.freed_bytes = call->freed_bytes;
-	under_way.is_drawn =
-		call->operation == OPERATION_EVENT_WAIT && state_draws_into_capture(call);
 	switch (call->function) {
-	case FUNCTION_cuStreamDestroy:
-	case FUNCTION_cuStreamDestroy_v2:
-		if (!check_lock())
-			break;
-		under_way.released = lane_release(arguments[0]);
-		check_unlock();
-		break;
 	case FUNCTION_cuEventDestroy:
 	case FUNCTION_cuEventDestroy_v2:
 		/* What it stands for is gone with its name; the handle may come again at once. */
@@ -415,6 +411,12 @@ static void before(const struct call *call, const uint64_t *arguments)
 	}
 }
 
+/* What is captured is no operation now. */
+static bool puts_work(const struct call *call)
+{
+	return call->operation && !(call->flags & CALL_CAPTURED);
+}
+
 static void follow(const struct call *call, const uint64_t *arguments, struct access *accesses,
 		   uint32_t count, const struct check_side *side, struct found *found)
 {
@@ -422,11 +424,13 @@ static void follow(const struct call *call, const uint64_t *arguments, struct ac
 
 	if (is_record(call)) {
 		record_event(call, arguments);
-	} else if (call->operation && !(call->flags & CALL_CAPTURED) && !under_way.is_drawn) {
+	} else if (puts_work(call)) {
 		lane = lane_of(call);
 		if (lane == CHECK_NONE)
 			return;
 		lane_join(lane);
+		if (is_between_devices(call))
+			lane_join_all(lane);
 		if (call->operation == OPERATION_EVENT_WAIT)
 			wait_for_event(call, lane);
 		if (is_free(call))
@@ -459,12 +463,8 @@ static void after(const struct call *call, const uint64_t *arguments, CUresult r
 	bool has_unseen = false;
 	uint32_t count = 0;
 
-	if (result != CUDA_SUCCESS) {
-		if (under_way.released != CHECK_NONE)
-			lane_give_up(
-				"order: a stream that could not be destroyed" NOTE_CHECK_HIDES);
+	if (result != CUDA_SUCCESS)
 		return;
-	}
 	parameters_named(call, arguments);
 	if (lane_has_given_up())
 		return;
@@ -472,7 +472,7 @@ static void after(const struct call *call, const uint64_t *arguments, CUresult r
 		lane_give_up("order: calls went past the library" NOTE_CHECK_HIDES);
 		return;
 	}
-	if (call->operation && !(call->flags & CALL_CAPTURED)) {
+	if (puts_work(call)) {
 		count = accesses_of(call, arguments, accesses, &has_unseen);
 		if (count || (is_free(call) && under_way.freed_bytes))
 			side = check_side_take(call);

@@ -41,8 +41,35 @@ static uint32_t find_free(void)
 	if (lane_count < LANES_MAX)
 		return lane_count++;
 	for (i = 0; i < LANES_MAX; i++)
-		if (!lanes[i].stream && lane_is_done(i, lanes[i].number))
+		if (!lanes[i].stream && lane_is_done(i, lanes[i].number) &&
+		    !lanes[i].clock.is_unknown)
 			return i;
+	return CHECK_NONE;
+}
+
+static uint64_t handle_of(const struct call *call)
+{
+	uint64_t handle = (uintptr_t)call->stream_handle;
+
+	return handle > 2 ? handle : 0;
+}
+
+/*
+ * The lane of the call's stream. State may give the entry of a stream that was destroyed to another one: that is a lane of its own, while the work of the
+ * first one is what it was.
+ */
+static uint32_t find(const struct call *call)
+{
+	uint32_t i;
+
+	for (i = 0; i < lane_count && lanes[i].stream != call->stream; i++)
+		;
+	if (i == lane_count)
+		return CHECK_NONE;
+	if (lanes[i].handle == handle_of(call) && lanes[i].kind == call->stream_kind &&
+	    lanes[i].context == state_context_of(call->stream))
+		return i;
+	lanes[i].stream = NULL;
 	return CHECK_NONE;
 }
 
@@ -54,9 +81,9 @@ uint32_t lane_of(const struct call *call)
 		lane_give_up("order: work on a stream that is not known" NOTE_CHECK_HIDES);
 		return CHECK_NONE;
 	}
-	for (i = 0; i < lane_count; i++)
-		if (lanes[i].stream == call->stream)
-			return i;
+	i = find(call);
+	if (i != CHECK_NONE)
+		return i;
 	i = find_free();
 	if (i == CHECK_NONE) {
 		lane_give_up("order: more than 128 streams at once" NOTE_CHECK_HIDES);
@@ -64,10 +91,10 @@ uint32_t lane_of(const struct call *call)
 	}
 	lanes[i].stream = call->stream;
 	lanes[i].context = state_context_of(call->stream);
-	lanes[i].handle = (uintptr_t)call->stream_handle;
+	lanes[i].handle = handle_of(call);
 	lanes[i].kind = call->stream_kind;
 	/* Its own number stays: what is remembered of the lane before has smaller ones. */
-	lanes[i].clock = host;
+	lanes[i].clock = (struct check_clock){.at = {[0] = 0}};
 	lanes[i].clock.at[i] = lanes[i].number;
 	return i;
 }
@@ -102,13 +129,20 @@ void lane_join(uint32_t index)
 	struct check_lane *lane = &lanes[index];
 	uint32_t i;
 
-	lane_clock_join(&lane->clock, &host);
 	if (!may_join(lane, lane->context))
 		return;
 	for (i = 0; i < lane_count; i++)
 		if (i != index && may_join(&lanes[i], lane->context) &&
 		    (lane->kind == STREAM_LEGACY || lanes[i].kind == STREAM_LEGACY))
 			lane_clock_join(&lane->clock, &lanes[i].clock);
+}
+
+void lane_join_all(uint32_t index)
+{
+	struct check_clock all;
+
+	lane_clock_all(&all);
+	lane_clock_join(&lanes[index].clock, &all);
 }
 
 uint32_t lane_submit(uint32_t index)
@@ -181,18 +215,6 @@ void lane_meets_host(uint32_t index)
 void lane_meets_unknown(uint32_t index)
 {
 	lanes[index].clock.is_unknown = true;
-}
-
-uint32_t lane_release(uint64_t handle)
-{
-	uint32_t i;
-
-	for (i = 0; handle > 2 && i < lane_count; i++)
-		if (lanes[i].stream && lanes[i].handle == handle) {
-			lanes[i].stream = NULL;
-			return i;
-		}
-	return CHECK_NONE;
 }
 
 void lane_forget_streams(void)

@@ -26,9 +26,9 @@ struct check_clock {
 };
 
 struct check_lane {
-	const struct state_stream *stream; /* NULL: its stream was destroyed */
+	const struct state_stream *stream; /* NULL: it is gone, the work is not */
 	const struct state_context *context;
-	uint64_t handle; /* as the program knows it; 0, 1, 2: legacy, per-thread */
+	uint64_t handle; /* as the program knows it; 0: legacy, per-thread */
 	uint32_t kind;   /* enum stream_kind */
 	uint32_t number; /* of its newest operation */
 	struct check_clock clock;
@@ -38,8 +38,13 @@ struct check_lane {
 uint32_t lane_of(const struct call *call);
 struct check_lane *lane_at(uint32_t index);
 
-/* The lane's next operation comes behind what the host knows, and what legacy order puts before it. */
+/*
+ * The lane's next operation comes behind what legacy order puts before it; and behind what the host knows, which lane_is_done() says of each
+ * operation.
+ */
 void lane_join(uint32_t index);
+/* The same behind everything that was submitted so far. */
+void lane_join_all(uint32_t index);
 /* The lane has a new operation, behind all that its clock has; returns its number. */
 uint32_t lane_submit(uint32_t index);
 /* Is the operation `number` of lane `of` before the next one of lane `index`? */
@@ -61,8 +66,6 @@ void lane_meets_host(uint32_t index);
 /* What comes next on it is behind something that nobody saw. */
 void lane_meets_unknown(uint32_t index);
 
-/* The stream with this handle is about to be destroyed. Its lane; CHECK_NONE: there is none. */
-uint32_t lane_release(uint64_t handle);
 /* Contexts have ended: all is complete, and no stream is known. */
 void lane_forget_streams(void);
 

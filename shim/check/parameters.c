@@ -26,6 +26,18 @@ static struct layout {
 } layouts[FUNCTIONS_MAX];
 CHECK_MAP(map, FUNCTIONS_MAX);
 
+/* Functions of modules that are gone stay here until their row is needed. */
+static uint32_t make_room(uint64_t handle)
+{
+	static uint32_t victim;
+	uint32_t at = check_map_add(&map, handle);
+
+	if (at != CHECK_NONE)
+		return at;
+	check_map_remove(&map, map.keys[victim++ % FUNCTIONS_MAX]);
+	return check_map_add(&map, handle);
+}
+
 static void name(uint64_t handle, bool is_kernel)
 {
 	uint32_t at;
@@ -34,7 +46,7 @@ static void name(uint64_t handle, bool is_kernel)
 		return;
 	/* A handle may come again for another function. */
 	check_map_remove(&map, handle);
-	at = check_map_add(&map, handle);
+	at = make_room(handle);
 	if (at != CHECK_NONE)
 		layouts[at] = (struct layout){.is_kernel = is_kernel};
 	check_unlock();

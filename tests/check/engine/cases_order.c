@@ -7,13 +7,20 @@
 
 #define BYTES 4096UL
 
-static CUfunction function(const char *name)
+static CUfunction unloaded(const char *name)
 {
 	CUmodule module;
 	CUfunction function;
 
 	OK(cuModuleLoadData(&module, simcuda_ptx));
 	OK(cuModuleGetFunction(&function, module, name));
+	return function;
+}
+
+static CUfunction function(const char *name)
+{
+	CUfunction function = unloaded(name);
+
 	OK(cuFuncLoad(function));
 	return function;
 }
@@ -134,9 +141,21 @@ static void case_event_never_recorded(void)
 	CUevent event;
 
 	both();
-	OK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
 	write_by(first);
+	OK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
 	OK(cuStreamWaitEvent(second, event, 0));
+	OK(cuMemsetD8Async(data, 2, BYTES, second)); /* S09 */
+}
+
+static void case_event_of_an_unrelated_stream(void)
+{
+	CUstream third;
+
+	both();
+	third = new_stream(CU_STREAM_NON_BLOCKING);
+	write_by(first);
+	OK(cuMemsetD8Async(on_device(BYTES), 1, BYTES, third));
+	OK(cuStreamWaitEvent(second, event_of(third), 0));
 	OK(cuMemsetD8Async(data, 2, BYTES, second)); /* S09 */
 }
 
@@ -242,6 +261,20 @@ static void case_query_says_not_ready(void)
 	OK(cuMemsetD8Async(data, 2, BYTES, second)); /* S09 */
 }
 
+/* A launch that finds the queue nearly full has waited for room, if for anything. */
+static void case_long_queue(void)
+{
+	CUdeviceptr other = on_device(BYTES);
+
+	both();
+	spin(first, 100 * BUSY);
+	for (int i = 0; i < 1010; i++)
+		OK(cuMemsetD8Async(other, 1, BYTES, first));
+	write_by(first);
+	OK(cuMemsetD8Async(data, 2, BYTES, second)); /* S09 */
+	OK(cuStreamSynchronize(first));
+}
+
 static void case_free_drains(void)
 {
 	CUdeviceptr other = on_device(BYTES);
@@ -303,6 +336,20 @@ static void case_value_between(void)
 	OK(cuStreamWriteValue32(first, flag, 1, 0));
 	OK(cuStreamWaitValue32(second, flag, 1, 0));
 	OK(cuMemsetD8Async(data, 2, BYTES, second));
+}
+
+static void case_value_between_and_the_host(void)
+{
+	CUdeviceptr flag = on_device(4);
+	CUstream third;
+
+	both();
+	third = new_stream(CU_STREAM_NON_BLOCKING);
+	write_by(first);
+	OK(cuStreamWriteValue32(first, flag, 1, 0));
+	OK(cuStreamWaitValue32(second, flag, 1, 0));
+	OK(cuStreamSynchronize(second));
+	OK(cuMemsetD8Async(data, 2, BYTES, third));
 }
 
 static void case_value_written_later(void)
@@ -519,6 +566,19 @@ static void case_kernel_behind_a_write(void)
 	LAUNCH("fill", second, arguments, NULL); /* S09 */
 }
 
+/* It waits for the device while it is loaded, this time. */
+static void case_first_launch(void)
+{
+	CUfunction late = unloaded("spin");
+	unsigned long ns = 1000;
+	void *arguments[] = {&ns};
+
+	both();
+	write_by(first);
+	OK(cuLaunchKernel(late, 1, 1, 1, 1, 1, 1, 0, second, arguments, NULL));
+	OK(cuMemsetD8Async(data, 2, BYTES, second)); /* S09 */
+}
+
 static void case_write_behind_a_kernel(void)
 {
 	both();
@@ -577,7 +637,7 @@ static void case_kernel_behind_a_copy_of_its_half(void)
 {
 	both();
 	OK(cuMemcpyHtoDAsync(data, pinned(BYTES / 2), BYTES / 2, second));
-	fill(first, data + BYTES / 2);
+	fill(first, data + BYTES / 2 + 64);
 }
 
 static void case_flag_of_a_kernel(void)
@@ -630,6 +690,17 @@ static void case_stream_that_comes_again(void)
 	OK(cuStreamDestroy(first));
 	first = new_stream(CU_STREAM_NON_BLOCKING);
 	OK(cuMemsetD8Async(data, 2, BYTES, first)); /* S09 */
+}
+
+/* The work of a stream that was destroyed is ordered as it was, whatever stream comes next. */
+static void case_blocking_stream_that_is_gone(void)
+{
+	start(0, CU_STREAM_NON_BLOCKING);
+	write_by(first);
+	OK(cuStreamDestroy(first));
+	first = new_stream(CU_STREAM_NON_BLOCKING);
+	OK(cuMemsetD8Async(on_device(BYTES), 2, BYTES, first));
+	OK(cuMemsetD8Async(data, 2, BYTES, NULL));
 }
 
 static void case_many_streams_one_after_the_other(void)
@@ -771,6 +842,7 @@ const struct check_case cases_order[] = {
 	CASE(event_between),
 	CASE(event_before_the_write),
 	CASE(event_never_recorded),
+	CASE(event_of_an_unrelated_stream),
 	CASE(event_destroyed_behind_its_wait),
 	CASE(event_of_a_third_stream),
 	CASE(foreign_event),
@@ -781,11 +853,13 @@ const struct check_case cases_order[] = {
 	CASE(query_says_done),
 	CASE(event_query_says_done),
 	CASE(query_says_not_ready),
+	CASE(long_queue),
 	CASE(free_drains),
 	CASE(other_thread_synchronizes),
 	CASE(host_function_behind_the_write),
 	CASE(write_behind_a_host_function),
 	CASE(value_between),
+	CASE(value_between_and_the_host),
 	CASE(value_written_later),
 	CASE(legacy_and_non_blocking),
 	CASE(non_blocking_and_legacy),
@@ -808,6 +882,7 @@ const struct check_case cases_order[] = {
 	CASE(columns_and_a_write),
 	CASE(rows_of_a_memset),
 	CASE(kernel_behind_a_write),
+	CASE(first_launch),
 	CASE(write_behind_a_kernel),
 	CASE(read_behind_the_first_kernel),
 	CASE(read_beside_a_later_kernel),
@@ -820,6 +895,7 @@ const struct check_case cases_order[] = {
 	CASE(parameters_in_one_piece),
 	CASE(block_that_comes_again),
 	CASE(stream_that_comes_again),
+	CASE(blocking_stream_that_is_gone),
 	CASE(many_streams_one_after_the_other),
 	CASE(captured_writes),
 	CASE(stream_drawn_into_a_capture),

@@ -56,7 +56,8 @@ static bool is_enabled(enum trace_event event)
 	X(order_submit, ORDER_SUBMIT)                                                              \
 	X(order_end, ORDER_END)                                                                    \
 	X(order_stream, ORDER_STREAM)                                                              \
-	X(order_return, ORDER_RETURN)
+	X(order_return, ORDER_RETURN)                                                              \
+	X(def_remark, DEF_REMARK)
 
 #define FUNCTIONS(name, NAME)                                                                      \
 	static bool name##_is_enabled(void)                                                        \

@@ -210,6 +210,71 @@ static void test_waits_add_up(void **state)
 	munmap(file.base, file.size);
 }
 
+static const struct record_remark *remark_of(const struct mapped *file, uint32_t id)
+{
+	struct records records = {.base = file->base, .size = file->size};
+	const struct record *record;
+
+	while ((record = records_next(&records)))
+		if (record->type == RECORD_REMARK &&
+		    ((const struct record_remark *)record)->id == id)
+			return (const void *)record;
+	return NULL;
+}
+
+/* One record for each rule, function, site, other side, region and scope; calls add up in it. */
+static void test_remarks_add_up(void **state)
+{
+	const struct emit_remark first = {
+		.rule = RULE_D2H,
+		.function = FUNCTION_cuMemFree_v2,
+		.site = 5,
+		.stream = 6,
+		.region = 7,
+		.other_function = FUNCTION_cuMemAlloc_v2,
+		.other_site = 8,
+		.other_stream = 9,
+		.bytes = 4096,
+		.ns = 1000,
+	};
+	const struct record_remark *made;
+	struct emit_remark remark = first;
+	uint32_t *const fields[] = {&remark.rule,   &remark.function,       &remark.site,
+				    &remark.region, &remark.other_function, &remark.other_site,
+				    &remark.allowed};
+	uint32_t i;
+
+	assert_true(emit_open());
+	emit_remark(&remark);
+	remark.ns = 3000;
+	remark.stream = 1; /* the first one's stays */
+	emit_remark(&remark);
+	for (i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
+		remark = first;
+		*fields[i] += 1;
+		emit_remark(&remark);
+	}
+	struct mapped file = read_back(0);
+
+	assert_int_equal(records_count(file.base, file.size, RECORD_REMARK), 1 + i);
+	made = remark_of(&file, 1);
+	assert_non_null(made);
+	assert_int_equal(made->rule, RULE_D2H);
+	assert_int_equal(made->function, FUNCTION_cuMemFree_v2);
+	assert_int_equal(made->site, 5);
+	assert_int_equal(made->stream, 6);
+	assert_int_equal(made->region, 7);
+	assert_int_equal(made->other_function, FUNCTION_cuMemAlloc_v2);
+	assert_int_equal(made->other_site, 8);
+	assert_int_equal(made->other_stream, 9);
+	assert_int_equal(made->allowed, 0);
+	assert_true(made->count == 2);
+	assert_true(made->bytes == 8192);
+	assert_true(made->first_ns == 1000);
+	assert_true(made->last_ns == 3000);
+	munmap(file.base, file.size);
+}
+
 /* What a thread remembers of its last findings (memo.h) is told apart by each field that a record is. */
 static void test_findings_that_differ_in_one_field(void **state)
 {
@@ -813,6 +878,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(test_header_functions_rules, begin),
 		cmocka_unit_test_setup(test_waits_add_up, begin),
+		cmocka_unit_test_setup(test_remarks_add_up, begin),
 		cmocka_unit_test_setup(test_findings_that_differ_in_one_field, begin),
 		cmocka_unit_test_setup(test_strings_and_segments, begin),
 		cmocka_unit_test_setup(test_cap_counts_losses, begin),

@@ -50,7 +50,8 @@ static unsigned int asked; /* whether dumps are recorded; atomic */
 static bool is_enabled(enum trace_event event)
 {
 	bool is_definition = event < TRACE_WAIT || event == TRACE_DEF_REWRITE ||
-			     event == TRACE_DEF_REWRITE_SITE || event == TRACE_DEF_REAL_FREE;
+			     event == TRACE_DEF_REWRITE_SITE || event == TRACE_DEF_REAL_FREE ||
+			     event == TRACE_DEF_REMARK;
 
 	if (event == TRACE_DUMP_BEGIN)
 		__atomic_fetch_add(&asked, 1, __ATOMIC_RELAXED);
@@ -87,6 +88,7 @@ static size_t size_of(enum trace_event event)
 		[TRACE_DEF_REWRITE_SITE] = sizeof(struct trace_def_rewrite_site),
 		[TRACE_REAL_FREE] = sizeof(struct trace_real_free),
 		[TRACE_DEF_REAL_FREE] = sizeof(struct trace_def_real_free),
+		[TRACE_DEF_REMARK] = sizeof(struct trace_def_remark),
 	};
 
 	assert_true(sizes[event] > 0);
@@ -608,6 +610,44 @@ static void test_published_late(void **state)
 	wait_for(3, 1, 0);
 	assert_int_equal(count(TRACE_DUMP_BEGIN), 1);
 	assert_int_equal(count(TRACE_DEF_SITE), 60);
+}
+
+/* A remark is told in front of the next event, and again, with its calls so far, by the last dump. */
+static void test_remarks(void **state)
+{
+	struct emit_remark remark = {
+		.rule = RULE_D2H,
+		.function = 3,
+		.site = 4,
+		.stream = 5,
+		.region = 6,
+		.allowed = 1,
+		.other_function = 7,
+		.other_site = 8,
+		.other_stream = 9,
+		.bytes = 10,
+		.ns = 11,
+	};
+	struct trace_real_free event = {.blocks = 1};
+	const struct trace_def_remark *told;
+
+	(void)state;
+	emit_trace(TRACE_REAL_FREE, &event);
+	assert_int_equal(count(TRACE_DEF_REMARK), 0);
+	emit_remark(&remark);
+	emit_trace(TRACE_REAL_FREE, &event);
+	assert_int_equal(count(TRACE_DEF_REMARK), 1);
+	told = &last(TRACE_DEF_REMARK)->def_remark;
+	assert_int_equal(told->id, 1);
+	assert_int_equal(told->rule, RULE_D2H);
+	assert_int_equal(told->function, 3);
+	assert_int_equal(told->site, 4);
+	assert_int_equal(told->stream, 5);
+	assert_int_equal(told->region, 6);
+	assert_int_equal(told->allowed, 1);
+	assert_int_equal(told->other_function, 7);
+	assert_int_equal(told->other_site, 8);
+	assert_int_equal(told->other_stream, 9);
 }
 
 /* What a rewrite did is in each dump, as it is then; an event of its own comes behind the definitions of what it names. */
@@ -1138,6 +1178,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test_setup(test_slow_dumps, begin),
 		cmocka_unit_test_setup(test_cancelled, begin),
 		cmocka_unit_test_setup(test_forks, begin),
+		cmocka_unit_test_setup(test_remarks, begin),
 		cmocka_unit_test_setup(test_rewrites, begin),
 		cmocka_unit_test_setup(test_threads, begin),
 	};
