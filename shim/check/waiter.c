@@ -14,7 +14,7 @@
 #include "clock.h"
 
 #define WAITERS_MAX 64
-/* What a wait must take at least, and within what time the other one goes on. */
+/* What a wait must take at least, and within what time the other one goes on at most. */
 #define BLOCKED_NS  50000
 #define WOKEN_NS    2000000
 #define LEAST_COUNT 4
@@ -88,16 +88,19 @@ static void submits(void)
 	check_unlock();
 }
 
-/* Made no call from the first half of the wait on, and makes one right behind it. */
+/*
+ * Made no call but at the wait's very beginning, and makes one right behind it: within half its time, so that who calls now and then seldom does.
+ */
 static bool goes_on_behind(const struct waiter *waiter, uint64_t now)
 {
-	uint64_t half_ns;
+	uint64_t took_ns;
 
 	if (!waiter->left || own.left >= waiter->left || now <= waiter->left)
 		return false;
-	half_ns = clock_duration_ns(waiter->entered, waiter->left) / 2;
-	return clock_duration_ns(waiter->entered, own.left) <= half_ns &&
-	       clock_duration_ns(waiter->left, now) < WOKEN_NS;
+	took_ns = clock_duration_ns(waiter->entered, waiter->left);
+	return clock_duration_ns(waiter->entered, own.left) <= took_ns / 8 &&
+	       clock_duration_ns(waiter->left, now) <
+		       (took_ns / 2 < WOKEN_NS ? took_ns / 2 : WOKEN_NS);
 }
 
 /* Remarks to make: none at first, all that were seen with the one that is enough. */

@@ -129,6 +129,9 @@ static void children(void)
 	pid_t child = fork();
 
 	if (!child) {
+		/* Nobody waits for it as the reader of its output. */
+		(void)close(STDOUT_FILENO);
+		(void)close(STDERR_FILENO);
 		forever();
 		_exit(0);
 	}

@@ -120,12 +120,16 @@ static void threads(void)
 		(void)pthread_join(ids[i], NULL);
 }
 
-static void *wait_for_first(void *unused)
+#define WAITS 24
+
+static CUevent ends[WAITS];
+
+static void *wait_for_ends(void *unused)
 {
 	(void)unused;
 	OK(cuCtxSetCurrent(own_context));
-	for (int i = 0; i < 4 * ROUNDS; i++)
-		OK(cuStreamSynchronize(first));
+	for (int i = 0; i < WAITS; i++)
+		OK(cuEventSynchronize(ends[i]));
 	return NULL;
 }
 
@@ -134,35 +138,65 @@ static void waiting_thread_beside_work(void)
 {
 	pthread_t waiter;
 
-	spin_on(first, BUSY);
-	waiter = new_thread(wait_for_first, NULL);
-	for (int i = 0; i < 4 * ROUNDS; i++) {
-		spin_on(first, BUSY / 10);
-		spin_on(second, BUSY / 10);
-		OK(cuStreamSynchronize(second));
+	for (int i = 0; i < WAITS; i++) {
+		ends[i] = new_event(CU_EVENT_DISABLE_TIMING);
+		spin_on(first, BUSY);
+		OK(cuEventRecord(ends[i], first));
+	}
+	waiter = new_thread(wait_for_ends, NULL);
+	while (cuEventQuery(ends[WAITS - 1]) == CUDA_ERROR_NOT_READY) {
+		OK(cuMemsetD8Async(data, 0, BYTES, second));
+		sleep_ms(1);
 	}
 	(void)pthread_join(waiter, NULL);
-	OK(cuStreamSynchronize(first));
+	OK(cuStreamSynchronize(second));
 }
 
-/* Threads that wait for what they submitted themselves. */
-static void *submit_and_wait(void *stream)
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static int asked, answered;
+
+static void reach(int *number, int value)
 {
+	(void)pthread_mutex_lock(&lock);
+	*number = value;
+	(void)pthread_cond_broadcast(&changed);
+	(void)pthread_mutex_unlock(&lock);
+}
+
+static void wait_until(const int *number, int value)
+{
+	(void)pthread_mutex_lock(&lock);
+	while (*number < value)
+		(void)pthread_cond_wait(&changed, &lock);
+	(void)pthread_mutex_unlock(&lock);
+}
+
+static void *answer(void *unused)
+{
+	(void)unused;
 	OK(cuCtxSetCurrent(own_context));
-	for (int i = 0; i < ROUNDS; i++) {
-		spin_on((CUstream)stream, BUSY / 10);
-		OK(cuStreamSynchronize((CUstream)stream));
+	for (int i = 1; i <= ROUNDS; i++) {
+		wait_until(&asked, i);
+		spin_on(first, BUSY / 2);
+		OK(cuStreamSynchronize(first));
+		reach(&answered, i);
 	}
 	return NULL;
 }
 
-static void waiting_submitters(void)
+/* A worker that submits what it waits for is no thread that is blocked for somebody else's work. */
+static void worker_that_submits(void)
 {
-	pthread_t one = new_thread(submit_and_wait, first),
-		  two = new_thread(submit_and_wait, second);
+	pthread_t worker = new_thread(answer, NULL);
 
-	(void)pthread_join(one, NULL);
-	(void)pthread_join(two, NULL);
+	for (int i = 1; i <= ROUNDS; i++) {
+		OK(cuMemsetD8Async(data, 0, BYTES, second));
+		reach(&asked, i);
+		wait_until(&answered, i);
+	}
+	(void)pthread_join(worker, NULL);
+	OK(cuStreamSynchronize(second));
 }
 
 /* Everything on the legacy stream and in synchronous copies: slow, and right. */
@@ -212,7 +246,7 @@ const struct named clean_pipelines[] = {
 	{"readers", readers},
 	{"threads", threads},
 	{"waiting-thread-beside-work", waiting_thread_beside_work},
-	{"waiting-submitters", waiting_submitters},
+	{"worker-that-submits", worker_that_submits},
 	{"legacy-only", legacy_only},
 	{"handed-over-by-the-host", handed_over_by_the_host},
 	{"host-functions", host_functions},

@@ -39,7 +39,7 @@ static void wait_for_thread(int round)
 
 int main(int argc, char **argv)
 {
-	unsigned long time = BUSY / 4;
+	unsigned long time = BUSY / 2;
 	pthread_t thread = 0;
 	CUfunction spin;
 	CUevent event;
