@@ -74,14 +74,14 @@ uint32_t step_region(void)
 {
 	uint32_t id;
 	struct record_region *record = record_of(&id);
-	uint64_t number, known;
+	uint64_t number, seen;
 
 	if (!record)
 		return 0;
 	number = __atomic_load_n(&step.number, __ATOMIC_RELAXED);
-	known = __atomic_load_n(&record->entries, __ATOMIC_RELAXED);
-	while (known < number &&
-	       !__atomic_compare_exchange_n(&record->entries, &known, number, true,
+	seen = __atomic_load_n(&record->entries, __ATOMIC_RELAXED);
+	while (seen < number &&
+	       !__atomic_compare_exchange_n(&record->entries, &seen, number, true,
 					    __ATOMIC_RELAXED, __ATOMIC_RELAXED))
 		;
 	return id;

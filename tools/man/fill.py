@@ -33,7 +33,7 @@ def troff(text):
 
 def entry(row):
     variable, option, kind, default, unit, text = row
-    value = {"STRING": "DIR" if unit == "folder" else "FILE", "UINT": "N", "NS": "TIME", "SIZE": "SIZE"}.get(kind)
+    value = {"STRING": {"folder": "DIR", "file": "FILE"}.get(unit, "NAME"), "UINT": "N", "NS": "TIME", "SIZE": "SIZE"}.get(kind)
     if value:
         shown = "\\fB%s=\\fI%s\\fR" % (troff(option), value)
     elif kind == "BOOL":
