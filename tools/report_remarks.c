@@ -68,6 +68,19 @@ static void add(struct report_list *list, struct report *report, const struct re
 	sum_add(&remark->count, record->count);
 }
 
+bool report_remark_is_inside(const char *rule)
+{
+	return !strncmp(rule, "stuck-", strlen("stuck-"));
+}
+
+static const char *slug_of(const struct record_file *file, const struct record_remark *record)
+{
+	const struct record_rule *rule = (const void *)record_find(&file->rules, record->rule);
+	const char *slug = rule ? record_string_text(file, rule->slug) : NULL;
+
+	return slug ? slug : "unknown";
+}
+
 struct report_list report_remarks(struct report *report)
 {
 	struct report_list list = {0};
@@ -78,7 +91,8 @@ struct report_list report_remarks(struct report *report)
 		for (size_t k = 0; k < file->remarks.count; k++) {
 			const struct record_remark *record = (const void *)file->remarks.records[k];
 
-			if (record->count && !record->allowed)
+			if (record->count && !record->allowed &&
+			    !report_remark_is_inside(slug_of(file, record)))
 				add(&list, report, file, record);
 		}
 	}

@@ -18,7 +18,10 @@ struct report_remark {
 	uint64_t count;
 };
 
-/* A list of all, by first appearance, for report_list_done(). */
+/* A remark of this rule is about a call that may wait, and counts while that call is in the driver (shim/check/stuck.c): only lint knows when that says something. */
+bool report_remark_is_inside(const char *rule);
+
+/* A list of all but those, by first appearance, for report_list_done(). */
 struct report_list report_remarks(struct report *report);
 
 /* Nothing where there is none. */

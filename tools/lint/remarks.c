@@ -8,6 +8,7 @@
 #include "lint/lint.h"
 #include "memory.h"
 #include "report_order.h"
+#include "report_remarks.h"
 #include "report_sites.h"
 #include "sum.h"
 
@@ -45,12 +46,6 @@ static const char *slug_of(const struct record_file *file, const struct record_r
 	return slug ? slug : "unknown";
 }
 
-/* Of a call that may wait: it counts while the call is in the driver (shim/check/stuck.c). */
-static bool is_inside(const char *slug)
-{
-	return !strncmp(slug, "stuck-", strlen("stuck-"));
-}
-
 /* The program asked for the wait: told only where nothing else says why the program stands still. */
 static bool is_asked(const char *slug)
 {
@@ -71,7 +66,8 @@ static bool has_culprit(const struct lint *lint)
 			const struct record_remark *remark = (const void *)file->remarks.records[k];
 			const char *slug = slug_of(file, remark);
 
-			if (is_inside(slug) && !is_asked(slug) && is_stuck(lint, remark))
+			if (report_remark_is_inside(slug) && !is_asked(slug) &&
+			    is_stuck(lint, remark))
 				return true;
 		}
 	}
@@ -117,10 +113,10 @@ void lint_collect_remarks(struct lint *lint)
 
 			const char *slug = slug_of(file, remark);
 
-			if (is_inside(slug) &&
+			if (report_remark_is_inside(slug) &&
 			    (!is_stuck(lint, remark) || (culprit && is_asked(slug))))
 				continue;
-			lint->stands_still |= is_inside(slug);
+			lint->stands_still |= report_remark_is_inside(slug);
 			if (remark->count && remark->allowed)
 				sum_add(&lint->allowed_by_program, remark->count);
 			else if (remark->count)
