@@ -703,18 +703,31 @@ static void case_blocking_stream_that_is_gone(void)
 	OK(cuMemsetD8Async(data, 2, BYTES, NULL));
 }
 
+/* A stream that is done gives its place to one of another kind. */
+static void case_stream_of_another_kind_in_its_place(void)
+{
+	both();
+	write_by(first);
+	OK(cuCtxSynchronize());
+	OK(cuStreamDestroy(first));
+	first = new_stream(0);
+	write_by(NULL);
+	OK(cuMemsetD8Async(data, 2, BYTES, first));
+}
+
 static void case_many_streams_one_after_the_other(void)
 {
 	data = on_device(BYTES);
-	for (int i = 0; i < 300; i++) {
-		first = new_stream(CU_STREAM_NON_BLOCKING);
-		OK(cuMemsetD8Async(data, 1, BYTES, first));
+	for (unsigned int i = 0; i < 300; i++) {
+		first = new_stream(i & 1 ? CU_STREAM_NON_BLOCKING : 0);
+		for (int k = 0; k < 3; k++)
+			OK(cuMemsetD8Async(data, 1, BYTES, first));
 		OK(cuStreamSynchronize(first));
 		OK(cuStreamDestroy(first));
 	}
 	both();
-	write_by(first);
-	OK(cuMemsetD8Async(data, 2, BYTES, second)); /* S09 */
+	write_by(second);
+	OK(cuMemsetD8Async(data, 2, BYTES, first)); /* S09 */
 }
 
 /* ---- graphs and captures ---- */
@@ -896,6 +909,7 @@ const struct check_case cases_order[] = {
 	CASE(block_that_comes_again),
 	CASE(stream_that_comes_again),
 	CASE(blocking_stream_that_is_gone),
+	CASE(stream_of_another_kind_in_its_place),
 	CASE(many_streams_one_after_the_other),
 	CASE(captured_writes),
 	CASE(stream_drawn_into_a_capture),

@@ -165,7 +165,8 @@ class Data(unittest.TestCase):
         for rule in self.catalogue.rules:
             for text in (rule.cause, rule.text, rule.fix, rule.sources):
                 self.assertTrue(text.strip(), rule.slug)
-            self.assertLessEqual(len(rule.cause), 60, rule.slug)
+            # Those of order stand in no column.
+            self.assertLessEqual(len(rule.cause), 120 if rule.wait_class == "order" else 60, rule.slug)
         for slug in ("pageable-h2d", "pinned-h2d", "d2h", "h2h", "pageable-h2d-async", "pageable-d2h-async", "memset-host", "free-drains-device",
                      "host-free-drains-device", "unregister-drains-device", "pinning", "registering", "lazy-load", "module-load", "module-unload",
                      "stack-limit", "queue-full", "sync-memops", "context-synchronize", "stream-synchronize", "event-synchronize", "legacy-join",
