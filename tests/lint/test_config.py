@@ -19,7 +19,7 @@ BAD = (  # text of the configuration, line, column, words
     (GOOD + "rules: {}\nrules: {}\n", 3, 1, "rules is given twice"),
     (GOOD + "rules: [L12]\n", 2, 8, "rules needs keys and values"),
     (GOOD + "rules:\n  L99: off\n", 3, 3, "unknown rule L99 (slipstream lint --rules lists them)"),
-    (GOOD + "rules: {S08: error}\n", 2, 9, "rule S08 is not checked in this version: it needs "),
+    (GOOD + "rules: {S04: error}\n", 2, 9, "rule S04 is not checked in this version: it needs "),
     (GOOD + "rules: {L12: loud}\n", 2, 14, "unknown level 'loud' (known: error, warning, note, off)"),
     (GOOD + "rules: {L12: {levels: off}}\n", 2, 15, "unknown key levels (known: level, blocked, count, per)"),
     (GOOD + "rules: {L12: [off]}\n", 2, 14, "L12 needs keys and values"),
