@@ -22,9 +22,7 @@
 
 /* Between before and after of one call. */
 static __thread struct {
-	uint32_t released;                   /* lane of a stream that is being destroyed */
 	uint64_t freed_address, freed_bytes; /* as state took them out; it forgets what succeeded */
-	bool is_drawn;                       /* a wait that draws its stream into a capture */
 } under_way __attribute__((tls_model("initial-exec")));
 
 struct found {

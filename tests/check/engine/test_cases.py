@@ -79,5 +79,38 @@ class Program(unittest.TestCase):
         self.assertEqual(sorted(listed), sorted(CASES_MARKED))
 
 
+class Recorded(unittest.TestCase):
+    """What is found while the program runs is in its record files, and in a trace."""
+
+    def found(self, path):
+        with tempfile.TemporaryDirectory() as folder:
+            out = os.path.join(folder, "lint.json")
+            done = subprocess.run([TOOL, "lint", "--format", f"json={out}", path], capture_output=True, text=True, timeout=60, check=False, cwd=ROOT,
+                                  env=environment())
+            with open(out) as file:
+                return done.returncode, [(result["rule"], result["place"]["line"], result["other"]["place"]["line"]) for result in json.load(file)["results"]
+                                         if result["other"]]
+
+    def expected(self):
+        (place,) = CASES_MARKED["two_writes"]
+        return place[1]
+
+    def test_in_record_files(self):
+        with tempfile.TemporaryDirectory() as folder:
+            subprocess.run([TOOL, "run", "--check=order", "--driver", DRIVER, "--out", folder, "--", CASES, "two_writes"], capture_output=True, timeout=60,
+                           check=True, env=environment())
+            status, found = self.found(folder)
+        self.assertEqual((status, [result[:2] for result in found]), (1, [("S09", self.expected())]))
+
+    @unittest.skipUnless(os.environ.get("HAS_TRACE"), "built without LTTng")
+    def test_in_a_trace(self):
+        with tempfile.TemporaryDirectory() as folder:
+            subprocess.run([TOOL, "trace", "--check=order", "--driver", DRIVER, "--", CASES, "two_writes"], capture_output=True, timeout=120, check=True,
+                           cwd=folder, env={**environment(), "LTTNG_HOME": folder})
+            (trace,) = glob.glob(os.path.join(folder, "slipstream-trace-*"))
+            status, found = self.found(trace)
+        self.assertEqual((status, [result[:2] for result in found]), (1, [("S09", self.expected())]))
+
+
 if __name__ == "__main__":
     unittest.main()
