@@ -10,11 +10,10 @@
 
 #define ACCESSES_MAX 4096
 #define BLOCKS_MAX   4096
-/* Copies to memory of a kernel that are meant to be seen while it runs. */
-#define FLAG_BYTES 8
 
 static struct access accesses[ACCESSES_MAX];
 static uint32_t count;
+static uint64_t added; /* ever; read without the lock, too */
 
 static struct block {
 	uint64_t unseen; /* `unseen` when it was made */
@@ -92,7 +91,8 @@ static void remember(const struct access *access)
 				oldest = i;
 		drop(oldest);
 	}
-	accesses[count++] = *access;
+	accesses[count] = *access;
+	accesses[count++].serial = __atomic_add_fetch(&added, 1, __ATOMIC_RELAXED);
 }
 
 static void find_conflict(const struct access *access, const struct access *old, bool *ret_found,
@@ -127,15 +127,23 @@ bool access_add(const struct access *access, struct access_conflict *ret_conflic
 	return found;
 }
 
-/* A kernel's use of a block is where its address lies in it. */
-static bool is_of(const struct access *access, uint64_t begin, uint64_t end)
+uint64_t access_count(void)
 {
+	return __atomic_load_n(&added, __ATOMIC_RELAXED);
+}
+
+/* A kernel's use of a block is where its address lies in it. */
+static bool is_of(const struct access *access, uint64_t begin, uint64_t end, uint64_t made)
+{
+	if (access->serial > made)
+		return false;
 	if (is_kernel(access))
 		return access->begin >= begin && access->begin < end;
 	return access->begin < end && begin < access->end;
 }
 
-bool access_free(uint64_t begin, uint64_t end, uint32_t lane, struct access_conflict *ret_conflict)
+bool access_free(uint64_t begin, uint64_t end, uint64_t made, uint32_t lane,
+		 struct access_conflict *ret_conflict)
 {
 	bool found = false;
 	uint32_t i;
@@ -143,7 +151,7 @@ bool access_free(uint64_t begin, uint64_t end, uint32_t lane, struct access_conf
 	for (i = 0; i < count; i++) {
 		const struct access *old = &accesses[i];
 
-		if (!is_of(old, begin, end))
+		if (!is_of(old, begin, end, made))
 			continue;
 		if (!found && !old->is_unknown && !lane_at(lane)->clock.is_unknown &&
 		    !lane_is_done(old->lane, old->number) &&
@@ -157,12 +165,12 @@ bool access_free(uint64_t begin, uint64_t end, uint32_t lane, struct access_conf
 	return found;
 }
 
-void access_drop(uint64_t begin, uint64_t end)
+void access_drop(uint64_t begin, uint64_t end, uint64_t made)
 {
 	uint32_t i;
 
 	for (i = 0; i < count; i++)
-		if (is_of(&accesses[i], begin, end))
+		if (is_of(&accesses[i], begin, end, made))
 			drop(i--);
 }
 
@@ -173,7 +181,7 @@ void block_made(uint64_t address, uint64_t bytes)
 	if (!address || !bytes)
 		return;
 	/* Whatever was remembered of the place is of a block that is gone. */
-	access_drop(address, address + bytes);
+	access_drop(address, address + bytes, UINT64_MAX);
 	check_map_remove(&map, address);
 	at = check_map_add(&map, address);
 	/* Full: no kernel is the first that is given it. */

@@ -20,6 +20,7 @@ enum access_how {
 };
 
 struct access {
+	uint64_t serial;     /* access_add() gives it */
 	uint64_t begin, end; /* addresses */
 	uint32_t lane, number;
 	enum access_how how;
@@ -28,6 +29,8 @@ struct access {
 };
 
 #define ACCESSES_AT_ONCE 8
+/* So few are a flag: copies to memory of a kernel that are meant to be seen while it runs. */
+#define FLAG_BYTES 8
 
 /* What was found about one access; the other one. */
 struct access_conflict {
@@ -39,10 +42,16 @@ struct access_conflict {
  * The first access that is not before this one, and must be; then it counts as before. `access` is remembered. False: there is none.
  */
 bool access_add(const struct access *access, struct access_conflict *ret_conflict);
-/* The block is freed by the next operation of the lane: an access to it that is not before that. What was remembered of it is forgotten. */
-bool access_free(uint64_t begin, uint64_t end, uint32_t lane, struct access_conflict *ret_conflict);
+/* So many were added so far. Without the lock, too. */
+uint64_t access_count(void);
+/*
+ * The block is freed by the next operation of the lane: an access to it, among the first `made` of all, that is not before that. What was remembered of it
+ * is forgotten. What came later is the next owner's: another thread may have it before the call that frees returns.
+ */
+bool access_free(uint64_t begin, uint64_t end, uint64_t made, uint32_t lane,
+		 struct access_conflict *ret_conflict);
 /* The same without a question. */
-void access_drop(uint64_t begin, uint64_t end);
+void access_drop(uint64_t begin, uint64_t end, uint64_t made);
 
 /* ---- blocks of device memory that nothing has been written to ---- */
 

@@ -83,7 +83,7 @@ void event_joins(uint64_t handle, uint32_t lane)
 	}
 	lane_clock_all(&all);
 	lane_clock_join(&lane_at(lane)->clock, &all);
-	lane_meets_unknown(lane);
+	lane_meets(lane, MEETING_UNKNOWN);
 }
 
 void event_observed(uint64_t handle)

@@ -22,8 +22,20 @@
 
 /* Between before and after of one call. */
 static __thread struct {
+	uint32_t released;                   /* lane of a stream that is being destroyed */
 	uint64_t freed_address, freed_bytes; /* as state took them out; it forgets what succeeded */
+	uint64_t accesses;                   /* made before the block can be anybody else's */
+	bool is_drawn;                       /* a wait that draws its stream into a capture */
 } under_way __attribute__((tls_model("initial-exec")));
+
+/* What one operation does. */
+struct use {
+	struct access accesses[ACCESSES_AT_ONCE];
+	uint32_t count;
+	bool has_unseen; /* it may write what is not among them */
+	enum lane_meeting meeting;
+	struct check_side side;
+};
 
 struct found {
 	struct access_conflict conflict[ACCESSES_AT_ONCE];
@@ -70,11 +82,12 @@ static void add_access(struct access *accesses, uint32_t *ret_count, uint64_t be
 }
 
 static uint32_t accesses_of_copy(const struct call *call, const uint64_t *arguments,
-				 struct access *ret_accesses)
+				 struct access *ret_accesses, bool *ret_unseen)
 {
 	uint64_t bytes = bytes_in_a_row(call, arguments);
 	uint32_t count = 0;
 
+	*ret_unseen |= !bytes && call->bytes;
 	if (call->operation == OPERATION_COPY && is_followed_memory(call->source_kind))
 		add_access(ret_accesses, &count, call->source, bytes, ACCESS_READ);
 	if (is_followed_memory(call->destination_kind))
@@ -97,8 +110,10 @@ static uint32_t accesses_of_kernel(const struct call *call, const uint64_t *argu
 		if (state_range_of(addresses[i], &range))
 			add_access(ret_accesses, &count, addresses[i],
 				   range.address + range.bytes - addresses[i], ACCESS_KERNEL);
-	if (found == POINTERS_MAX)
+	if (found == POINTERS_MAX) {
 		check_lost("parameters of kernels behind the eighth address");
+		*ret_unseen = true;
+	}
 	return count;
 }
 
@@ -110,7 +125,7 @@ static uint32_t accesses_of(const struct call *call, const uint64_t *arguments,
 	switch (call->operation) {
 	case OPERATION_COPY:
 	case OPERATION_MEMSET:
-		return accesses_of_copy(call, arguments, ret_accesses);
+		return accesses_of_copy(call, arguments, ret_accesses, ret_unseen);
 	case OPERATION_KERNEL:
 		return accesses_of_kernel(call, arguments, ret_accesses, ret_unseen);
 	default:
@@ -142,20 +157,19 @@ static void add_found(struct found *found, const struct access_conflict *conflic
 	found->rule[found->count++] = rule;
 }
 
-static void use_memory(uint32_t lane, struct access *accesses, uint32_t count,
-		       const struct check_side *side, struct found *found)
+static void use_memory(uint32_t lane, struct use *use, struct found *found)
 {
 	struct access_conflict conflict;
 	struct state_range range;
 	uint32_t i;
 
-	for (i = 0; i < count; i++) {
-		struct access *access = &accesses[i];
+	for (i = 0; i < use->count; i++) {
+		struct access *access = &use->accesses[i];
 
 		access->lane = lane;
 		access->number = lane_at(lane)->number;
 		access->is_unknown = lane_at(lane)->clock.is_unknown;
-		access->side = *side;
+		access->side = use->side;
 		if (access->how != ACCESS_READ && state_range_of(access->begin, &range) &&
 		    block_is_first(range.address) && access->how == ACCESS_KERNEL)
 			access->how = ACCESS_PRODUCER;
@@ -172,8 +186,8 @@ static void free_memory(uint32_t lane, struct found *found)
 	if (!under_way.freed_bytes)
 		return;
 	if (lane == CHECK_NONE)
-		access_drop(begin, end);
-	else if (access_free(begin, end, lane, &conflict))
+		access_drop(begin, end, under_way.accesses);
+	else if (access_free(begin, end, under_way.accesses, lane, &conflict))
 		add_found(found, &conflict, RULE_FREE_ON_UNORDERED_STREAM);
 	block_gone(begin);
 }
@@ -197,28 +211,6 @@ static bool is_between_devices(const struct call *call)
 {
 	return call->flags & CALL_TWO_CONTEXTS &&
 	       (call->stream_kind == STREAM_LEGACY || call->stream_form == CALL_STREAM_IMPLICIT);
-}
-
-/* What the operation means for the order of what comes behind it. */
-static void follow_kind(const struct call *call, uint32_t lane)
-{
-	uint8_t kind = catalogue_rows[call->function].kind;
-
-	switch (call->operation) {
-	case OPERATION_HOST_FUNCTION:
-		lane_meets_host(lane);
-		return;
-	case OPERATION_GRAPH:     /* may wait for events */
-	case OPERATION_MEMORY_OP: /* for a value that anybody writes */
-		lane_meets_unknown(lane);
-		return;
-	case OPERATION_OTHER:
-		if (kind == CATALOGUE_KIND_EXTERNAL || kind == CATALOGUE_KIND_GRAPHICS)
-			lane_meets_unknown(lane);
-		return;
-	default:
-		return;
-	}
 }
 
 static bool is_on_device(uint8_t kind)
@@ -247,6 +239,13 @@ static void observe_synchronous(const struct call *call, uint32_t lane)
 		lane_observed(lane);
 }
 
+static void observe_event(uint64_t handle)
+{
+	if (state_event_is_foreign(handle))
+		event_is_foreign(handle);
+	event_observed(handle);
+}
+
 static void observe_scope(const struct call *call, uint32_t scope)
 {
 	uint32_t lane;
@@ -271,9 +270,7 @@ static void observe_scope(const struct call *call, uint32_t scope)
 		lane_observed_all();
 		return;
 	case CATALOGUE_SCOPE_EVENT:
-		if (state_event_is_foreign(call->subject))
-			event_is_foreign(call->subject);
-		event_observed(call->subject);
+		observe_event(call->subject);
 		return;
 	default:
 		return;
@@ -360,6 +357,11 @@ static void follow_object(const struct call *call, const uint64_t *arguments)
 	case FUNCTION_cuIpcGetEventHandle:
 		event_is_foreign(arguments[1]);
 		return;
+	case FUNCTION_cuEventElapsedTime:
+	case FUNCTION_cuEventElapsedTime_v2:
+		observe_event(arguments[1]);
+		observe_event(arguments[2]);
+		return;
 	case FUNCTION_cuCtxRecordEvent:
 		event_records(call->subject, CHECK_NONE);
 		return;
@@ -395,6 +397,8 @@ static void before(const struct call *call, const uint64_t *arguments)
 {
 	under_way.freed_address = call->freed_address;
 	under_way.freed_bytes = call->freed_bytes;
+	if (call->freed_bytes)
+		under_way.accesses = access_count();
 	switch (call->function) {
 	case FUNCTION_cuEventDestroy:
 	case FUNCTION_cuEventDestroy_v2:
@@ -415,8 +419,8 @@ static bool puts_work(const struct call *call)
 	return call->operation && !(call->flags & CALL_CAPTURED);
 }
 
-static void follow(const struct call *call, const uint64_t *arguments, struct access *accesses,
-		   uint32_t count, const struct check_side *side, struct found *found)
+static void follow(const struct call *call, const uint64_t *arguments, struct use *use,
+		   struct found *found)
 {
 	uint32_t lane = CHECK_NONE;
 
@@ -434,8 +438,8 @@ static void follow(const struct call *call, const uint64_t *arguments, struct ac
 		if (is_free(call))
 			free_memory(lane, found);
 		(void)lane_submit(lane);
-		use_memory(lane, accesses, count, side, found);
-		follow_kind(call, lane);
+		use_memory(lane, use, found);
+		lane_meets(lane, use->meeting);
 	}
 	if (call->flags & CALL_CAPTURED)
 		return;
@@ -455,11 +459,8 @@ static void tell(const struct call *call, const struct check_side *side, const s
 
 static void after(const struct call *call, const uint64_t *arguments, CUresult result)
 {
-	struct access accesses[ACCESSES_AT_ONCE];
-	struct check_side side = {.function = call->function};
+	struct use use = {.side = {.function = call->function}};
 	struct found found = {.count = 0};
-	bool has_unseen = false;
-	uint32_t count = 0;
 
 	if (result != CUDA_SUCCESS)
 		return;
@@ -471,19 +472,20 @@ static void after(const struct call *call, const uint64_t *arguments, CUresult r
 		return;
 	}
 	if (puts_work(call)) {
-		count = accesses_of(call, arguments, accesses, &has_unseen);
-		if (count || (is_free(call) && under_way.freed_bytes))
-			side = check_side_take(call);
+		use.count = accesses_of(call, arguments, use.accesses, &use.has_unseen);
+		use.meeting = meeting_of(call, arguments);
+		if (use.count || (is_free(call) && under_way.freed_bytes))
+			use.side = check_side_take(call);
 	}
 	if (!check_lock()) {
 		lane_give_up("order: a call of a signal handler" NOTE_CHECK_HIDES);
 		return;
 	}
-	if (has_unseen)
+	if (use.has_unseen)
 		block_unseen();
-	follow(call, arguments, accesses, count, &side, &found);
+	follow(call, arguments, &use, &found);
 	check_unlock();
-	tell(call, &side, &found);
+	tell(call, &use.side, &found);
 }
 
 static void forget(void)

@@ -206,15 +206,12 @@ void lane_observed_all(void)
 		lanes[i].clock.is_unknown = false;
 }
 
-void lane_meets_host(uint32_t index)
+void lane_meets(uint32_t index, enum lane_meeting meeting)
 {
-	lane_host_join(&lanes[index].clock);
-	lanes[index].clock.is_unknown = true;
-}
-
-void lane_meets_unknown(uint32_t index)
-{
-	lanes[index].clock.is_unknown = true;
+	if (meeting == MEETING_HEARD || meeting == MEETING_HOST)
+		lane_host_join(&lanes[index].clock);
+	if (meeting == MEETING_UNKNOWN || meeting == MEETING_HOST)
+		lanes[index].clock.is_unknown = true;
 }
 
 void lane_forget_streams(void)

@@ -61,10 +61,15 @@ void lane_observed_before(uint32_t index);
 void lane_observed_context(const struct state_context *context, bool legacy_only);
 /* All that was submitted so far. */
 void lane_observed_all(void);
-/* The host may have learned of the lane's operations so far, and they wait for what it does next. */
-void lane_meets_host(uint32_t index);
-/* What comes next on it is behind something that nobody saw. */
-void lane_meets_unknown(uint32_t index);
+enum lane_meeting {
+	MEETING_NONE,
+	MEETING_HEARD,   /* the host may have learned of the lane's operations so far */
+	MEETING_UNKNOWN, /* what comes next on it is behind something that nobody saw */
+	MEETING_HOST,    /* both */
+};
+void lane_meets(uint32_t index, enum lane_meeting meeting);
+/* meeting.c: what the call's operation means. With no lock held: the driver may be asked. */
+enum lane_meeting meeting_of(const struct call *call, const uint64_t *arguments);
 
 /* Contexts have ended: all is complete, and no stream is known. */
 void lane_forget_streams(void);

@@ -104,7 +104,8 @@ static bool is_settled_by(const struct call *call)
 	case CATALOGUE_KIND_EVENT:
 		return call->stream_form != CALL_STREAM_NONE;
 	case CATALOGUE_KIND_COPY:
-		return is_synchronous_copy(call) && !is_inside(call->source_kind);
+		return is_synchronous_copy(call) &&
+		       !(is_inside(call->source_kind) && is_inside(call->destination_kind));
 	case CATALOGUE_KIND_HOSTFUNC:
 		return true;
 	default:

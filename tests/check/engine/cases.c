@@ -2,7 +2,8 @@
 /* Runs one case (cases.h), or lists them. */
 #include "cases.h"
 
-static const struct check_case *const groups[] = {cases_capture, cases_order, cases_shared};
+static const struct check_case *const groups[] = {cases_capture, cases_host, cases_order,
+						  cases_shared};
 
 int main(int argc, char **argv)
 {

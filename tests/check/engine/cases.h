@@ -21,6 +21,6 @@ struct check_case {
 	}
 
 /* Ended by a name of NULL. */
-extern const struct check_case cases_capture[], cases_order[], cases_shared[];
+extern const struct check_case cases_capture[], cases_host[], cases_order[], cases_shared[];
 
 #endif

@@ -64,6 +64,14 @@ static void case_wait_behind_the_upload(void)
 	OK(cuCtxSynchronize());
 }
 
+static void case_upload_that_is_read_back(void)
+{
+	char back[BYTES];
+
+	OK(cuMemcpyHtoD(shared_block(), bytes, BYTES));
+	OK(cuMemcpyDtoH(back, shared, BYTES));
+}
+
 static void case_two_uploads_and_a_wait(void)
 {
 	(void)shared_block();
@@ -126,6 +134,7 @@ const struct check_case cases_shared[] = {
 	CASE(event_given_up_behind_the_upload),
 	CASE(event_behind_the_upload),
 	CASE(wait_behind_the_upload),
+	CASE(upload_that_is_read_back),
 	CASE(two_uploads_and_a_wait),
 	CASE(upload_of_shared_sync_memops),
 	CASE(pinned_upload_to_shared_memory),
