@@ -516,6 +516,42 @@ static void case_pinned_memory_of_two_copies(void)
 	OK(cuMemcpyHtoDAsync(other, host, BYTES, second)); /* S09 */
 }
 
+/* ---- two devices ---- */
+
+/* The first device writes to memory of the host; the second one, whose context is current then, has a stream and a block. */
+static void *written_by_the_first_device(void)
+{
+	CUdeviceptr source = on_device(BYTES);
+	CUcontext context;
+	CUdevice device;
+	void *host;
+
+	OK(cuMemHostAlloc(&host, BYTES, CU_MEMHOSTALLOC_PORTABLE));
+	first = new_stream(CU_STREAM_NON_BLOCKING);
+	OK(cuMemcpyDtoHAsync(host, source, BYTES, first)); /* other */
+	OK(cuDeviceGet(&device, 1));
+	OK(cuDevicePrimaryCtxRetain(&context, device));
+	OK(cuCtxSetCurrent(context));
+	second = new_stream(CU_STREAM_NON_BLOCKING);
+	data = on_device(BYTES);
+	return host;
+}
+
+static void case_two_devices(void)
+{
+	void *host = written_by_the_first_device();
+
+	OK(cuMemcpyHtoDAsync(data, host, BYTES, second)); /* S07 */
+}
+
+static void case_two_devices_with_a_wait(void)
+{
+	void *host = written_by_the_first_device();
+
+	OK(cuStreamSynchronize(first));
+	OK(cuMemcpyHtoDAsync(data, host, BYTES, second));
+}
+
 /* ---- rectangles ---- */
 
 static void copy_column(size_t column, CUstream stream)
@@ -891,6 +927,8 @@ const struct check_case cases_order[] = {
 	CASE(asynchronous_read_back_to_pageable_waits),
 	CASE(no_bytes),
 	CASE(pinned_memory_of_two_copies),
+	CASE(two_devices),
+	CASE(two_devices_with_a_wait),
 	CASE(columns_side_by_side),
 	CASE(columns_and_a_write),
 	CASE(rows_of_a_memset),
