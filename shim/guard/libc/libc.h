@@ -14,14 +14,26 @@
 
 extern struct guard_link slipstream_guard_link;
 
-/* The function of this name behind us. Never NULL for what the C library has. */
-void *libc_real(void **cache, const char *name);
+/*
+ * A function behind us. All are found when the library starts: a look-up takes the loader's lock, and whoever calls, say, sendmsg() may be waited for
+ * by the thread that has it.
+ */
+struct libc_name {
+	void *found;
+	const char *name;
+};
+/* The address; looked up here only before the library has started. */
+void *libc_real(struct libc_name *name);
+
+#define LIBC_NAME(variable, name_)                                                                 \
+	static struct libc_name variable                                                           \
+		__attribute__((section("guard_names"), used)) = {.name = (name_)}
 
 /* As a function pointer of the type of the exported one. */
-#define LIBC_REAL(name)                                                                            \
+#define LIBC_REAL(name_)                                                                           \
 	({                                                                                         \
-		static void *cache_;                                                               \
-		(__typeof__(&(name)))libc_real(&cache_, #name);                                    \
+		LIBC_NAME(real_, #name_);                                                          \
+		(__typeof__(&(name_)))libc_real(&real_);                                           \
 	})
 
 /* NULL: nothing was guarded so far. */

@@ -23,15 +23,26 @@ LIBC_EXPORT struct guard_link slipstream_guard_link = {
 	.mprotect = own_mprotect,
 };
 
-void *libc_real(void **cache, const char *name)
+extern struct libc_name __start_guard_names[] __attribute__((visibility("hidden")));
+extern struct libc_name __stop_guard_names[] __attribute__((visibility("hidden")));
+
+void *libc_real(struct libc_name *name)
 {
-	void *found = __atomic_load_n(cache, __ATOMIC_RELAXED);
+	void *found = __atomic_load_n(&name->found, __ATOMIC_RELAXED);
 
 	if (__builtin_expect(found != NULL, 1))
 		return found;
-	found = dlsym(RTLD_NEXT, name);
-	__atomic_store_n(cache, found, __ATOMIC_RELAXED);
+	found = dlsym(RTLD_NEXT, name->name);
+	__atomic_store_n(&name->found, found, __ATOMIC_RELAXED);
 	return found;
+}
+
+__attribute__((constructor)) static void find_all(void)
+{
+	struct libc_name *name;
+
+	for (name = __start_guard_names; name < __stop_guard_names; name++)
+		libc_real(name);
 }
 
 void libc_span_end(struct guard_span *span)

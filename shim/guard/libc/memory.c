@@ -78,15 +78,15 @@ static void block_gone(void *block, const void *here)
 LIBC_EXPORT void free(void *block)
 {
 	static __thread bool is_looking __attribute__((tls_model("initial-exec")));
-	static void *cache;
-	void (*real)(void *) = __atomic_load_n(&cache, __ATOMIC_RELAXED);
+	LIBC_NAME(name, "free");
+	void (*real)(void *) = __atomic_load_n(&name.found, __ATOMIC_RELAXED);
 
 	if (__builtin_expect(!real, 0)) {
 		/* What the look-up frees itself, once in a process, stays. */
 		if (is_looking)
 			return;
 		is_looking = true;
-		real = libc_real(&cache, "free");
+		real = libc_real(&name);
 		is_looking = false;
 	}
 	block_gone(block, LIBC_HERE());
