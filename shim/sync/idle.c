@@ -78,7 +78,13 @@ uint64_t idle_bound(uint32_t key)
 		       : 0;
 }
 
-void idle_set_bound(uint32_t key, uint64_t ticks)
+uint32_t idle_lowered(void)
+{
+	/* Pairs with the release in idle_sample(): who sees the number sees the cost. */
+	return __atomic_load_n(&lowered, __ATOMIC_ACQUIRE);
+}
+
+void idle_set_bound(uint32_t key, uint64_t ticks, uint32_t seen)
 {
 	uint32_t at = own_place(key);
 
@@ -87,7 +93,7 @@ void idle_set_bound(uint32_t key, uint64_t ticks)
 		own[at].ticks = UINT32_MAX; /* nothing told: any sample is news */
 	}
 	own[at].bound = ticks < UINT32_MAX ? (uint32_t)ticks : UINT32_MAX;
-	own[at].seen = __atomic_load_n(&lowered, __ATOMIC_RELAXED);
+	own[at].seen = seen;
 }
 
 static uint32_t place(uint32_t key)
@@ -164,10 +170,11 @@ void idle_sample(uint32_t key, uint64_t duration_ns)
 {
 	uint64_t least;
 
-	/* Before it is stored: who sees the number sees that. */
-	if (!find(minima, key, &least) || duration_ns < least)
-		__atomic_add_fetch(&lowered, 1, __ATOMIC_RELAXED);
+	if (find(minima, key, &least) && duration_ns >= least)
+		return;
 	store(minima, key, duration_ns);
+	/* Behind it, with release order: who saw the number before, and the cost before, has a bound that ends here. */
+	__atomic_add_fetch(&lowered, 1, __ATOMIC_RELEASE);
 }
 
 bool idle_calibrate(uint32_t key, uint64_t idle_ns)

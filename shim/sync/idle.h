@@ -36,7 +36,9 @@ bool idle_is_news(uint32_t key, uint64_t ticks);
  * then. From its own cache line, that of idle_is_news().
  */
 uint64_t idle_bound(uint32_t key);
-void idle_set_bound(uint32_t key, uint64_t ticks);
+/* `seen`: idle_lowered() from before the cost was asked for that the bound follows from. If another thread has lowered one since, there is no bound. */
+void idle_set_bound(uint32_t key, uint64_t ticks, uint32_t seen);
+uint32_t idle_lowered(void);
 
 /* A call that had nothing to wait for took this long. */
 void idle_sample(uint32_t key, uint64_t duration_ns);

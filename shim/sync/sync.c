@@ -71,6 +71,7 @@ struct verdict {
 	uint64_t duration_ns;
 	uint64_t returned_ns;
 	uint64_t idle_ns;
+	uint32_t lowered; /* idle_lowered() before idle_ns was asked for */
 	enum idle_basis basis;
 	bool candidates; /* those of the rule's scope; else none */
 	bool anywhere;   /* everything that is pending instead */
@@ -265,6 +266,7 @@ static __attribute__((noinline)) bool is_wait(const struct call *call,
 	bool holds = false; /* some rule holds */
 	uint32_t number;
 
+	ret_verdict->lowered = idle_lowered();
 	idle_ns = idle_cost(call, key, &ret_verdict->basis);
 	ret_verdict->idle_ns = idle_ns;
 	ret_verdict->blocked_ns = duration_ns > idle_ns ? duration_ns - idle_ns : 0;
@@ -418,7 +420,7 @@ static __attribute__((noinline)) void remember_bound(const struct catalogue_row 
 		return;
 	if (margin_ns < quick_ns())
 		margin_ns = quick_ns();
-	idle_set_bound(key, clock_ticks_in(verdict->idle_ns + margin_ns));
+	idle_set_bound(key, clock_ticks_in(verdict->idle_ns + margin_ns), verdict->lowered);
 }
 
 /* All that can come of a call that is too short and had nothing to wait for: a sample, if it was shorter than those before. */

@@ -3,6 +3,8 @@
  * What a call is said to have waited for, and for how long.
  */
 #include <errno.h>
+#include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -403,6 +405,58 @@ static void test_bound_goes_with_the_minimum(void **state)
 	world_launch(LEGACY, KERNEL(0));
 	make(FUNCTION_cuMemcpyHtoD_v2, LEGACY, 14 * US);
 	assert_true(wait->count == 2);
+}
+
+#define LOWERED_ROUNDS 1000
+
+/* Lowers a key's least cost step by step, a key a round. */
+static void *lower(void *data)
+{
+	uint32_t *round = data, i, seen = 0;
+	uint64_t cost;
+
+	while (seen < LOWERED_ROUNDS) {
+		while (__atomic_load_n(round, __ATOMIC_ACQUIRE) == seen)
+			sched_yield();
+		seen++;
+		for (i = 0, cost = 100000; i < 50; i++, cost -= 1000)
+			idle_sample(idle_key_of((uint16_t)seen, 0, 0, 0), cost);
+		/* The answer: this round's costs are all there. */
+		__atomic_store_n(round + 1, seen, __ATOMIC_RELEASE);
+	}
+	return NULL;
+}
+
+/* A thread asks for the least cost, and another one lowers it before the bound that follows is there: then there is none. */
+static void test_bound_is_never_of_a_cost_before(void **state)
+{
+	uint32_t rounds[2] = {0, 0}, key, seen, round, stale = 0;
+	uint64_t cost = 0, least;
+	pthread_t thread;
+
+	key = idle_key_of(1, 2, 0, 0);
+	idle_sample(key, 5000);
+	seen = idle_lowered();
+	assert_true(idle_minimum(key, &cost));
+	idle_sample(key, 2000);
+	idle_set_bound(key, cost, seen);
+	assert_true(idle_bound(key) == 0);
+	idle_set_bound(key, cost, idle_lowered());
+	assert_true(idle_bound(key) == cost);
+	assert_int_equal(pthread_create(&thread, NULL, lower, rounds), 0);
+	for (round = 1; round <= LOWERED_ROUNDS; round++) {
+		key = idle_key_of((uint16_t)round, 0, 0, 0);
+		__atomic_store_n(rounds, round, __ATOMIC_RELEASE);
+		while (__atomic_load_n(rounds + 1, __ATOMIC_ACQUIRE) != round) {
+			seen = idle_lowered();
+			if (idle_minimum(key, &cost))
+				idle_set_bound(key, cost, seen);
+		}
+		assert_true(idle_minimum(key, &least));
+		stale += idle_bound(key) > least;
+	}
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	assert_int_equal(stale, 0);
 }
 
 static void test_queue_full(void **state)
@@ -950,6 +1004,7 @@ int main(void)
 		TEST(first_use_is_no_sample),
 		TEST(known_slow_calls_are_no_finding),
 		TEST(bound_goes_with_the_minimum),
+		TEST(bound_is_never_of_a_cost_before),
 		TEST(queue_full),
 		TEST(device_join),
 		TEST(short_join),
