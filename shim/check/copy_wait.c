@@ -66,7 +66,8 @@ static uint32_t count_pair(const struct check_side *copy, const struct check_sid
 static bool is_async_copy(const struct call *call)
 {
 	return call->operation == OPERATION_COPY && call->flags & CALL_ASYNC &&
-	       !(call->flags & CALL_CAPTURED) && call->stream && !call->backlog;
+	       !(call->flags & CALL_CAPTURED) && call->stream && !call->backlog &&
+	       !call->pending_count; /* the legacy stream, where this one comes behind it */
 }
 
 static bool records_behind(const struct call *call)

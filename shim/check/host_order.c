@@ -174,25 +174,41 @@ static void add(struct work *work, const struct call *call, const struct touched
 		work->writes[work->count++] = touched->ranges[i];
 }
 
+/* Has any stream work that the host may want to wait for? Under check_lock(). */
+static bool any_for_host(void)
+{
+	bool any = false;
+	uint32_t i;
+
+	for (i = 0; i < WORKS_MAX && !any; i++)
+		any = works[i].stream && works[i].is_host;
+	return any;
+}
+
 static void submitted(const struct call *call, const struct touched *touched)
 {
 	struct work *work;
 
-	/* Order between streams, and what a stream does for a pool, tell the host nothing. */
-	if (call->operation == OPERATION_EVENT_WAIT || call->operation == OPERATION_ALLOCATION)
+	/* What a stream does for a pool tells the host nothing. */
+	if (call->operation == OPERATION_ALLOCATION)
 		return;
 	if (!check_lock())
 		return;
 	work = find(call->stream);
-	if (work)
+	if (work && call->operation != OPERATION_EVENT_WAIT) {
 		add(work, call, touched);
+	} else if (work && any_for_host()) {
+		/* A wait for this stream is one for that work, too. */
+		work->stream = call->stream;
+		work->is_host = true;
+	}
 	check_unlock();
 	if (!work)
 		check_lost("waits of the host for order: too many streams");
 }
 
 /* What it was given is known complete; *ret_work: what that was. */
-static void take(const struct state_stream *stream, struct work *ret_work)
+static void take(const struct state_stream *stream, uint32_t kind, struct work *ret_work)
 {
 	struct work *work;
 
@@ -203,6 +219,9 @@ static void take(const struct state_stream *stream, struct work *ret_work)
 	if (work && work->stream) {
 		*ret_work = *work;
 		memset(work, 0, sizeof(*work));
+		/* It may come behind the legacy stream's. */
+		if (kind != STREAM_NON_BLOCKING)
+			ret_work->is_host |= any_for_host();
 	}
 	check_unlock();
 }
@@ -281,7 +300,7 @@ static void after(const struct call *call, const uint64_t *arguments, CUresult r
 		take_all();
 		return;
 	}
-	take(call->stream, &waited.work);
+	take(call->stream, call->stream_kind, &waited.work);
 	if (!waited.work.stream)
 		return;
 	if (waited.work.is_host || !waited.work.count)

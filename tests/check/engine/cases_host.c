@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Cases of what the host hears without asking the driver, of blocks that threads hand on, and of writes that are not followed byte by byte. */
+/* Cases of what the host hears without asking the driver, and waits for, of blocks that threads hand on, and of writes that are not followed byte by byte. */
 #include <pthread.h>
 #include <stdint.h>
 
@@ -152,6 +152,81 @@ static void case_time_that_can_be_taken(void)
 	OK(cuMemsetD8Async(data, 2, BYTES, second));
 }
 
+/* ---- what a wait is for ---- */
+
+static void case_wait_for_a_copy_alone(void)
+{
+	void *host = pinned(BYTES);
+
+	start();
+	for (int i = 0; i < ROUNDS; i++) {
+		OK(cuMemcpyDtoHAsync(host, data, BYTES, first)); /* other */
+		OK(cuStreamSynchronize(first));                  /* S01 */
+	}
+}
+
+/* The copy comes behind the kernel of the legacy stream, and so does who waits for it. */
+static void case_wait_for_a_copy_behind_the_legacy_stream(void)
+{
+	CUstream blocking = new_stream(0);
+	void *host = pinned(BYTES);
+
+	start();
+	for (int i = 0; i < ROUNDS; i++) {
+		spin(NULL, BUSY / 10);
+		OK(cuMemcpyDtoHAsync(host, data, BYTES, blocking));
+		OK(cuStreamSynchronize(blocking));
+	}
+}
+
+static void case_wait_for_the_order_of_two_streams(void)
+{
+	start();
+	for (int i = 0; i < ROUNDS; i++) {
+		write_by(first);
+		OK(cuStreamSynchronize(first));              /* S05 */
+		OK(cuMemsetD8Async(data, 2, BYTES, second)); /* other */
+		OK(cuCtxSynchronize());
+	}
+}
+
+/* The host waits for three streams by one: it needs what the third has read. */
+static void case_wait_for_a_stream_that_stands_for_others(void)
+{
+	CUstream third = new_stream(CU_STREAM_NON_BLOCKING);
+	CUdeviceptr other = on_device(BYTES);
+	void *host = pinned(BYTES);
+	CUevent event;
+
+	start();
+	OK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+	for (int i = 0; i < ROUNDS; i++) {
+		OK(cuMemcpyDtoHAsync(host, other, BYTES, third));
+		OK(cuEventRecord(event, third));
+		OK(cuStreamWaitEvent(first, event, 0));
+		write_by(first);
+		OK(cuStreamSynchronize(first));
+		OK(cuMemsetD8Async(data, 2, BYTES, second));
+		OK(cuStreamSynchronize(second));
+	}
+}
+
+static void case_wait_for_a_stream_that_stands_for_the_legacy_one(void)
+{
+	CUstream blocking = new_stream(0);
+	CUdeviceptr other = on_device(BYTES);
+	void *host = pinned(BYTES);
+
+	start();
+	for (int i = 0; i < ROUNDS; i++) {
+		OK(cuMemcpyDtoHAsync(host, other, BYTES, NULL));
+		write_by(blocking);
+		OK(cuStreamSynchronize(blocking));
+		OK(cuMemsetD8Async(data, 2, BYTES, second));
+		OK(cuStreamSynchronize(second));
+	}
+}
+
 /* ---- threads ---- */
 
 static void *take_and_give(void *context)
@@ -243,6 +318,11 @@ const struct check_case cases_host[] = {
 	CASE(kernel_that_waits_for_a_flag),
 	CASE(graph_that_tells_the_host),
 	CASE(time_that_can_be_taken),
+	CASE(wait_for_a_copy_alone),
+	CASE(wait_for_a_copy_behind_the_legacy_stream),
+	CASE(wait_for_the_order_of_two_streams),
+	CASE(wait_for_a_stream_that_stands_for_others),
+	CASE(wait_for_a_stream_that_stands_for_the_legacy_one),
 	CASE(blocks_that_threads_hand_on),
 	CASE(ninth_address_of_an_earlier_kernel),
 	CASE(rectangle_between_contexts),
