@@ -22,10 +22,8 @@
 
 /* Between before and after of one call. */
 static __thread struct {
-	uint32_t released;                   /* lane of a stream that is being destroyed */
 	uint64_t freed_address, freed_bytes; /* as state took them out; it forgets what succeeded */
 	uint64_t accesses;                   /* made before the block can be anybody else's */
-	bool is_drawn;                       /* a wait that draws its stream into a capture */
 } under_way __attribute__((tls_model("initial-exec")));
 
 /* What one operation does. */

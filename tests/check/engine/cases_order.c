@@ -196,6 +196,23 @@ static void case_foreign_event(void)
 	OK(cuMemsetD8Async(data, 2, BYTES, second));
 }
 
+static void case_foreign_event_and_the_host(void)
+{
+	CUstream third = new_stream(CU_STREAM_NON_BLOCKING);
+	CUipcEventHandle handle;
+	CUevent event;
+
+	both();
+	write_by(first);
+	OK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS));
+	OK(cuIpcGetEventHandle(&handle, event));
+	OK(cuStreamWaitEvent(second, event, 0));
+	/* What the other process waited for may be work that came behind the wait. */
+	OK(cuMemsetD8Async(data, 1, BYTES, first));
+	OK(cuStreamSynchronize(second));
+	OK(cuMemsetD8Async(data, 2, BYTES, third));
+}
+
 /* ---- what the host knows ---- */
 
 static void case_stream_synchronize(void)
@@ -895,6 +912,7 @@ const struct check_case cases_order[] = {
 	CASE(event_destroyed_behind_its_wait),
 	CASE(event_of_a_third_stream),
 	CASE(foreign_event),
+	CASE(foreign_event_and_the_host),
 	CASE(stream_synchronize),
 	CASE(wrong_stream_synchronize),
 	CASE(event_synchronize),
