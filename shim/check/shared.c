@@ -12,6 +12,8 @@
  */
 #include "check/internal.h"
 
+#include "check/access.h"
+#include "check/lane.h"
 #include "check/map.h"
 #include "state/state.h"
 
@@ -113,6 +115,21 @@ static bool is_settled_by(const struct call *call)
 	}
 }
 
+/*
+ * Work behind the copy, in legacy order, that may tell others of it: a value or a few bytes, a kernel that is given memory which they see, a graph.
+ */
+static bool is_told_by(const struct call *call, const uint64_t *arguments)
+{
+	if (!call->operation || call->flags & CALL_CAPTURED || is_synchronous_copy(call) ||
+	    call->stream_kind == STREAM_NON_BLOCKING)
+		return false;
+	if (meeting_of(call, arguments) != MEETING_NONE)
+		return true;
+	if (call->operation == OPERATION_KERNEL)
+		return parameters_may_hold(call, arguments, is_shared);
+	return call->bytes <= FLAG_BYTES && is_shared(call->destination);
+}
+
 static bool gives_up(const struct call *call)
 {
 	switch (call->function) {
@@ -190,7 +207,7 @@ static void before(const struct call *call, const uint64_t *arguments)
 		return;
 	if (gives_up(call))
 		tell_of(check_thread());
-	else if (is_settled_by(call))
+	else if (is_settled_by(call) || is_told_by(call, arguments))
 		(void)take_out(0, copies);
 }
 
@@ -200,6 +217,9 @@ static void after(const struct call *call, const uint64_t *arguments, CUresult r
 		return;
 	if (freed)
 		forget_block(freed);
+	/* The block that was there may have ended with its context. */
+	if (catalogue_rows[call->function].kind == CATALOGUE_KIND_ALLOC)
+		forget_block(*(const uint64_t *)(uintptr_t)arguments[0]);
 	switch (call->function) {
 	case FUNCTION_cuIpcGetMemHandle:
 	case FUNCTION_cuMemGetHandleForAddressRange:

@@ -113,6 +113,83 @@ static void *upload(void *context)
 	return NULL;
 }
 
+/* Work of the legacy stream that tells others is behind the copy. */
+static void case_value_behind_the_upload(void)
+{
+	CUdeviceptr flag = on_device(4);
+	CUevent event = new_event();
+
+	OK(cuMemcpyHtoD(shared_block(), bytes, BYTES));
+	OK(cuStreamWriteValue32(NULL, flag, 1, 0));
+	OK(cuEventDestroy(event));
+}
+
+static void case_value_of_a_non_blocking_stream(void)
+{
+	CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
+	CUdeviceptr flag = on_device(4);
+	CUevent event = new_event();
+
+	(void)shared_block();
+	OK(cuMemcpyHtoD(shared, bytes, BYTES)); /* L05 */
+	OK(cuStreamWriteValue32(stream, flag, 1, 0));
+	OK(cuEventDestroy(event));
+}
+
+static CUfunction function(const char *name)
+{
+	CUmodule module;
+	CUfunction function;
+
+	OK(cuModuleLoadData(&module, simcuda_ptx));
+	OK(cuModuleGetFunction(&function, module, name));
+	OK(cuFuncLoad(function));
+	return function;
+}
+
+static void fill(CUfunction kernel, CUdeviceptr memory)
+{
+	unsigned int value = 7, count = 16;
+	void *arguments[] = {&memory, &value, &count};
+
+	OK(cuLaunchKernel(kernel, 1, 1, 1, 32, 1, 1, 0, NULL, arguments, NULL));
+}
+
+static void case_kernel_that_tells_others(void)
+{
+	CUfunction kernel = function("fill");
+	CUevent event = new_event();
+
+	OK(cuMemcpyHtoD(shared_block(), bytes, BYTES));
+	fill(kernel, shared);
+	OK(cuEventDestroy(event));
+}
+
+static void case_kernel_of_memory_of_its_own(void)
+{
+	CUdeviceptr own = on_device(BYTES);
+	CUfunction kernel = function("fill");
+	CUevent event = new_event();
+
+	(void)shared_block();
+	OK(cuMemcpyHtoD(shared, bytes, BYTES)); /* L05 */
+	fill(kernel, own);
+	OK(cuEventDestroy(event));
+}
+
+static void case_block_of_a_context_that_has_ended(void)
+{
+	CUcontext context;
+	CUdevice device;
+
+	OK(cuCtxGetDevice(&device));
+	(void)shared_block();
+	OK(cuDevicePrimaryCtxReset(device));
+	OK(cuDevicePrimaryCtxRetain(&context, device));
+	OK(cuCtxSetCurrent(context));
+	OK(cuMemcpyHtoD(on_device(BYTES), bytes, BYTES));
+}
+
 static void case_thread_that_waits_for_another(void)
 {
 	CUcontext context;
@@ -135,6 +212,11 @@ const struct check_case cases_shared[] = {
 	CASE(event_behind_the_upload),
 	CASE(wait_behind_the_upload),
 	CASE(upload_that_is_read_back),
+	CASE(value_behind_the_upload),
+	CASE(value_of_a_non_blocking_stream),
+	CASE(kernel_that_tells_others),
+	CASE(kernel_of_memory_of_its_own),
+	CASE(block_of_a_context_that_has_ended),
 	CASE(two_uploads_and_a_wait),
 	CASE(upload_of_shared_sync_memops),
 	CASE(pinned_upload_to_shared_memory),
