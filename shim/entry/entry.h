@@ -184,7 +184,7 @@ static inline bool entry_joins(struct state_launch *launch, struct call *call)
 		return false;
 	launch->is_joining = !usdt_scope_listens() && state_launch_joins(launch, call->pending);
 	if (!launch->is_joining || !legacy_active() ||
-	    legacy_lets_join(state_stream_context(launch->stream), launch->is_legacy))
+	    legacy_lets_join(launch->context, launch->is_legacy))
 		return launch->is_joining;
 	launch->is_joining = false;
 	/* It has been counted; the long way counts it again. */

@@ -261,9 +261,10 @@ bool state_launch_joins(struct state_launch *launch, struct call_pending *pendin
 	struct state_context *context = stream_context(stream);
 
 	launch->is_joining = false;
-	/* A full queue is the long way's business. */
-	if (!is_short_queue(stream))
+	/* A full queue is the long way's business, and a context that another thread has ended since it was looked at. */
+	if (!context || !is_short_queue(stream))
 		return false;
+	launch->context = context;
 	launch->clock = LAUNCH_READ_BOTH;
 	/* Before the look at what is pending, as in state_before(). */
 	launch->legacy_number = stream_submitted(context->legacy);

@@ -259,6 +259,7 @@ struct state_launch {
 	 * for a launch, and the legacy stream's newest number.
 	 */
 	bool is_joining, is_legacy;
+	struct state_context *context; /* the stream's; never NULL */
 	const struct call_pending *pending;
 	uint32_t pending_count;
 	uint64_t legacy_number;

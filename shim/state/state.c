@@ -359,11 +359,6 @@ bool state_may_join(const struct state_stream *stream)
 	return stream_kind(stream) != STREAM_NON_BLOCKING;
 }
 
-struct state_context *state_stream_context(const struct state_stream *stream)
-{
-	return stream_context(stream);
-}
-
 void state_forked(void)
 {
 	lock_reset(&state_lock);

@@ -177,7 +177,6 @@ bool state_is_alone(const struct state_context *context);
 int state_context_device(const struct state_context *context);
 /* Of a context in definitions and events, from 1; 0: not written down. */
 uint32_t state_context_number(const struct state_context *context);
-struct state_context *state_stream_context(const struct state_stream *stream);
 
 /* For the legacy room. */
 struct legacy_context;

@@ -441,6 +441,25 @@ static void test_joins_and_takes_long(void **state)
 	assert_int_equal(world_pending(all, 2), 2);
 }
 
+/* Between the two looks another thread ends the context, and its streams are of none. */
+static void test_does_not_join_what_has_ended(void **state)
+{
+	struct state_stream *stream;
+	struct call_pending pending[CALL_PENDING_MAX];
+
+	world_launch(A, KERNEL(0));
+	world_launch(LEGACY, KERNEL(0));
+	assert_false(is_plain(A, KERNEL(0)));
+	assert_true(launch.is_joining);
+	stream = launch.stream;
+	assert_ptr_equal(stream, stream_find((uintptr_t)A));
+	stream_retire_context(context_of(1));
+	assert_null(stream->context);
+	assert_false(state_launch_joins(&launch, pending));
+	assert_false(launch.is_joining);
+	assert_int_equal(launch_thread.row.entered, launch_thread.row.numbered);
+}
+
 static void test_does_not_join(void **state)
 {
 	struct call call;
@@ -984,6 +1003,7 @@ int main(void)
 		cmocka_unit_test_setup(test_joins_what_the_long_way_finds, begin),
 		cmocka_unit_test_setup(test_joins_and_concludes, begin),
 		cmocka_unit_test_setup(test_joins_and_takes_long, begin),
+		cmocka_unit_test_setup(test_does_not_join_what_has_ended, begin),
 		cmocka_unit_test_setup(test_does_not_join, begin),
 		cmocka_unit_test_setup(test_streams_that_drive_each_other_out, begin),
 		cmocka_unit_test_setup(test_per_thread_and_unseen, begin),
