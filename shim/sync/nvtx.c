@@ -74,12 +74,6 @@ static uint32_t domain_count, string_count; /* taken, by fetch-and-add; may run 
 
 /* ---- texts ---- */
 
-static void copy_narrow(char *into, const char *text)
-{
-	strncpy(into, text, REGION_NAME_LENGTH - 1);
-	into[REGION_NAME_LENGTH - 1] = '\0';
-}
-
 /* As UTF-8, cut before the character that does not fit; what is no character becomes a question mark. */
 static void copy_wide(char *into, const wchar_t *text)
 {
@@ -143,7 +137,7 @@ static bool message_of(const struct attributes *attributes, char *into)
 		return false;
 	switch (attributes->message_type) {
 	case MESSAGE_ASCII:
-		copy_narrow(into, attributes->message);
+		region_copy_name(into, attributes->message);
 		return true;
 	case MESSAGE_WIDE:
 		copy_wide(into, attributes->message);
@@ -151,7 +145,7 @@ static bool message_of(const struct attributes *attributes, char *into)
 	case MESSAGE_REGISTERED:
 		registered = text_of(strings, STRINGS_MAX, attributes->message);
 		if (registered)
-			copy_narrow(into, registered);
+			region_copy_name(into, registered);
 		return registered != NULL;
 	default:
 		return false;
@@ -275,7 +269,7 @@ static int push_narrow(const char *text)
 	char name[REGION_NAME_LENGTH];
 
 	if (text)
-		copy_narrow(name, text);
+		region_copy_name(name, text);
 	return push(NULL, text ? name : NULL);
 }
 
@@ -312,7 +306,7 @@ static void mark_narrow(const char *text)
 
 	if (!text)
 		return;
-	copy_narrow(name, text);
+	region_copy_name(name, text);
 	mark(NULL, name);
 }
 
@@ -333,7 +327,7 @@ static const void *register_narrow(const void *domain, const char *text)
 	(void)domain;
 	if (!text)
 		return NULL;
-	copy_narrow(name, text);
+	region_copy_name(name, text);
 	return find(strings, STRINGS_MAX, &string_count, name);
 }
 
@@ -354,7 +348,7 @@ static const void *create_narrow(const char *text)
 
 	if (!text)
 		return NULL;
-	copy_narrow(name, text);
+	region_copy_name(name, text);
 	return find(domains, DOMAINS_MAX, &domain_count, name);
 }
 

@@ -5,6 +5,9 @@
  *
  * A name is copied at begin. It is interned there if a record file is open and the program has few regions; else at the first finding inside it,
  * since a program may have regions around code that never waits, make up names, and enter them before there is a file.
+ *
+ * A signal handler may begin and end regions of its own between any two instructions here. So a place is taken before it is filled, and given
+ * back when all is in order below it: the handler's regions lie above.
  */
 #include "sync/region.h"
 
@@ -20,10 +23,14 @@
 
 #define REGION_EXPORT __attribute__((visibility("default")))
 
+/* For handlers of this thread only. */
+#define IN_ORDER() __atomic_signal_fence(__ATOMIC_SEQ_CST)
+
 struct entry {
 	char name[REGION_NAME_LENGTH];
 	uint32_t generation; /* of the record file that all below belongs to; 0: of none yet */
 	uint32_t id, parent;
+	bool is_ready; /* all but the last two may be read; false in free places */
 	struct record_region *record;
 	uint64_t number; /* of this entry, among those of the region, from 1 */
 	struct emit_spent spent;
@@ -47,6 +54,22 @@ static __thread struct {
 bool region_is_own_process(void)
 {
 	return __atomic_load_n(&launch_stamps.stamp[LAUNCH_ALWAYS], __ATOMIC_RELAXED) != 0;
+}
+
+/* Not within a character: three bytes at most follow a character's first. */
+void region_copy_name(char *into, const char *name)
+{
+	size_t length = strnlen(name, REGION_NAME_LENGTH), first;
+
+	if (length == REGION_NAME_LENGTH) {
+		first = --length;
+		while (first > length - 3 && (name[first] & 0xc0) == 0x80)
+			first--;
+		if ((name[first] & 0xc0) == 0xc0)
+			length = first;
+	}
+	memcpy(into, name, length);
+	into[length] = '\0';
 }
 
 /* The entry has its record in the open file. Inside `parent` if it gets it now. `early`: it may do without. */
@@ -76,7 +99,7 @@ static uint32_t innermost(uint32_t count, bool early)
 	for (i = 0; i < count; i++) {
 		struct entry *entry = &stack.entries[i];
 
-		if (!know(entry, outer, early))
+		if (!entry->is_ready || !know(entry, outer, early))
 			continue;
 		if (entry->parent == outer)
 			outer = entry->id;
@@ -96,26 +119,31 @@ static uint8_t add_entry(const char *name)
 		emit_note(NOTE_LOST, "regions nested more than 32 deep");
 		return NO_ENTRY;
 	}
-	strncpy(entry->name, name, REGION_NAME_LENGTH - 1);
+	stack.named++;
+	IN_ORDER();
+	region_copy_name(entry->name, name);
 	entry->generation = 0;
 	if (region_is_own_process())
 		(void)know(entry, innermost(place, true), true);
-	stack.named++;
+	IN_ORDER();
+	entry->is_ready = true;
 	return (uint8_t)place;
 }
 
 static void remove_entry(uint8_t place)
 {
-	uint32_t i;
+	uint32_t last = stack.named - 1, i;
 
-	stack.named--;
-	if (place == stack.named)
-		return;
-	memmove(&stack.entries[place], &stack.entries[place + 1],
-		(stack.named - place) * sizeof(stack.entries[0]));
-	for (i = 0; i < stack.depth; i++)
-		if (stack.open[i].entry != NO_ENTRY && stack.open[i].entry > place)
-			stack.open[i].entry--;
+	if (place < last) {
+		memmove(&stack.entries[place], &stack.entries[place + 1],
+			(last - place) * sizeof(stack.entries[0]));
+		for (i = 0; i < stack.depth; i++)
+			if (stack.open[i].entry != NO_ENTRY && stack.open[i].entry > place)
+				stack.open[i].entry--;
+	}
+	stack.entries[last].is_ready = false;
+	IN_ORDER();
+	stack.named = last;
 }
 
 static int open_of(uint16_t source)
@@ -131,14 +159,18 @@ static int open_of(uint16_t source)
 int region_begin(uint16_t source, const char *name)
 {
 	int before = open_of(source), saved_errno = errno;
+	uint32_t place = stack.depth;
 
-	if (stack.depth == DEPTH_MAX) {
+	if (place == DEPTH_MAX) {
 		stack.beyond++;
 		emit_note(NOTE_LOST, "regions nested more than 128 deep");
 	} else {
-		stack.open[stack.depth].source = source;
-		stack.open[stack.depth].entry = name ? add_entry(name) : NO_ENTRY;
-		stack.depth++;
+		stack.depth = place + 1;
+		IN_ORDER();
+		stack.open[place].source = source;
+		stack.open[place].entry = NO_ENTRY;
+		if (name)
+			stack.open[place].entry = add_entry(name);
 	}
 	errno = saved_errno;
 	return before;
@@ -160,6 +192,7 @@ int region_end(uint16_t source)
 		remove_entry(stack.open[place - 1].entry);
 	memmove(&stack.open[place - 1], &stack.open[place],
 		(stack.depth - place) * sizeof(stack.open[0]));
+	IN_ORDER();
 	stack.depth--;
 	return open_of(source);
 }
@@ -214,7 +247,7 @@ void region_count(const struct emit_spent *spent)
 	for (i = 0; i < stack.named; i++) {
 		struct entry *entry = &stack.entries[i];
 
-		if (!know(entry, outer, false))
+		if (!entry->is_ready || !know(entry, outer, false))
 			continue;
 		outer = entry->id;
 		add_to_entry(entry, spent);

@@ -4,7 +4,7 @@
  * (step.c). Regions of the first two belong to the thread that began them, and nest; a step is the whole process's, and lies around them.
  *
  * The exported functions may be called from any thread at any time, before any driver call too. Deeper than the bounds regions are counted
- * and forgotten; the one around them stands for them.
+ * and forgotten; the one around them stands for them. Signal handlers may begin regions, too, and end them.
  */
 #ifndef SLIPSTREAM_SYNC_REGION_H
 #define SLIPSTREAM_SYNC_REGION_H
@@ -21,6 +21,9 @@ void slipstream_allow_end(void);
 void slipstream_step(void);
 
 #define REGION_NAME_LENGTH 64 /* with the NUL; longer ones are cut */
+
+/* `into`: REGION_NAME_LENGTH bytes; what is longer is cut. */
+void region_copy_name(char *into, const char *name);
 
 /* Who began a region: an end ends the innermost of its own source. NVTX has a source for each domain. */
 #define REGION_OF_HEADER 0

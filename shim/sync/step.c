@@ -8,6 +8,7 @@
  */
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "catalogue/catalogue.h"
 #include "config.h"
@@ -19,7 +20,8 @@
 #define STEP_EXPORT __attribute__((visibility("default")))
 
 static struct {
-	uint64_t number; /* of the step, from 1; 0: none has begun */
+	uint32_t process; /* whose steps these are, by pid; 0: none has begun */
+	uint64_t number;  /* of the step, from 1; 0: none has begun */
 	uint64_t implicit, explicit, blocked_ns;
 	uint32_t waited; /* the step has had a wait */
 } step;
@@ -34,6 +36,29 @@ static __thread struct {
 	struct record_region *record;
 } known __attribute__((tls_model("initial-exec")));
 
+static void clear_figures(void)
+{
+	__atomic_store_n(&step.implicit, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&step.explicit, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&step.blocked_ns, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&step.waited, 0, __ATOMIC_RELAXED);
+}
+
+/* A forked child has its parent's steps before it: the one that runs is its first, and what the parent did in that is not the child's. */
+static void settle(void)
+{
+	uint32_t process = (uint32_t)getpid(),
+		 seen = __atomic_load_n(&step.process, __ATOMIC_RELAXED);
+
+	if (seen == process ||
+	    !__atomic_compare_exchange_n(&step.process, &seen, process, false, __ATOMIC_RELAXED,
+					 __ATOMIC_RELAXED) ||
+	    !seen)
+		return;
+	clear_figures();
+	__atomic_store_n(&step.number, 1, __ATOMIC_RELAXED);
+}
+
 /* NULL: no step has begun, or it has no record. */
 static struct record_region *record_of(uint32_t *ret_id)
 {
@@ -43,6 +68,7 @@ static struct record_region *record_of(uint32_t *ret_id)
 		return NULL;
 	generation = emit_generation();
 	if (!generation || known.generation != generation) {
+		settle();
 		known.record = emit_region(0, NAME, &known.id);
 		known.generation = known.record ? generation : 0;
 	}
@@ -52,10 +78,11 @@ static struct record_region *record_of(uint32_t *ret_id)
 
 void region_step(void)
 {
-	__atomic_store_n(&step.implicit, 0, __ATOMIC_RELAXED);
-	__atomic_store_n(&step.explicit, 0, __ATOMIC_RELAXED);
-	__atomic_store_n(&step.blocked_ns, 0, __ATOMIC_RELAXED);
-	__atomic_store_n(&step.waited, 0, __ATOMIC_RELAXED);
+	/* A thread that found the record in this process needs no system call. */
+	if (!region_is_own_process() || !known.generation ||
+	    known.generation != emit_generation())
+		settle();
+	clear_figures();
 	__atomic_add_fetch(&step.number, 1, __ATOMIC_RELAXED);
 	if (region_is_own_process())
 		(void)step_region();

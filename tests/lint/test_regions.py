@@ -107,6 +107,23 @@ class Entries(Regions):
         self.assertEqual(messages[1], "region frame: 800 explicit waits, its budget is 799")
         self.assertEqual([budget["entries"] for budget in report["budgets"]], [800, 800, 800])
 
+    @unittest.skipUnless(os.uname().machine == "x86_64", "single steps are of x86-64")
+    def test_a_handler_that_comes_between_any_two_instructions_leaves_regions_alone(self):
+        report = self.run_json([REGIONS, "signals"], *self.config("budgets:\n- {region: outer, per: entry, implicit: 0}\n- {region: inner, implicit: 2}\n"
+                                                                  "- {region: handler, implicit: 0}\n"), status=1)
+        self.assertEqual(sorted(result["message"] for result in report["results"]),
+                         ["region inner: 3 implicit waits, its budget is 2",
+                          "region outer: 1 implicit wait in entry 1 of 3, the budget of one is 0"])
+        self.assertEqual([budget["entries"] for budget in report["budgets"]][:2], [3, 3])
+
+    def test_a_forked_child_begins_with_the_step_that_runs(self):
+        report = self.budgets([REGIONS, "before"], "budgets:\n- {per: step, implicit: 1}\n",
+                              ["region step: 2 implicit waits in entry 2 of 2, the budget of one is 1"])
+        self.assertEqual(report["budgets"][0]["entries"], 5 + 2)
+
+    def test_a_long_name_is_cut_between_characters(self):
+        self.assertEqual(self.regions([REGIONS, "cut"]), {("1234567890" * 7)[:62]: 1})
+
     def test_deeper_than_the_bound_the_region_around_stands_for_it(self):
         report = self.run_json([REGIONS, "deep"])
         names = [region["name"] for result in report["results"] for region in result["regions"]]

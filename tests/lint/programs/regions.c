@@ -12,6 +12,9 @@
  *	fork	a child that enters regions and never calls the driver
  *	deep	a wait 40 regions deep
  *	threads	eight threads enter region step a hundred times each, and wait twice in each second entry; each entry begins a step of its own
+ *	signals	regions that begin and end while each instruction is interrupted by a handler that has regions of its own
+ *	before	five steps before any driver call, and a child forked there, which begins one more and waits twice in it
+ *	cut	a name whose 63rd byte is in the middle of a character
  */
 #include <pthread.h>
 #include <signal.h>
@@ -185,15 +188,83 @@ static void threads(void)
 		pthread_join(thread[i], NULL);
 }
 
+/* Single steps of the processor: between any two instructions comes a signal. */
+static void on_step(int number)
+{
+	(void)number;
+	slipstream_region_begin("handler");
+	slipstream_region_end();
+}
+
+#ifdef __x86_64__
+static void interrupt_each(int on)
+{
+	unsigned long flags;
+
+	__asm__ volatile("sub $128, %%rsp; pushfq; pop %0; add $128, %%rsp"
+			 : "=r"(flags)::"memory");
+	flags = on ? flags | 0x100 : flags & ~0x100UL;
+	__asm__ volatile("sub $128, %%rsp; push %0; popfq; lea 128(%%rsp), %%rsp" ::"r"(flags)
+			 : "memory", "cc");
+}
+#endif
+
+static void signals(void)
+{
+	(void)signal(SIGTRAP, on_step);
+#ifdef __x86_64__
+	for (int i = 0; i < 3; i++) {
+		interrupt_each(1);
+		slipstream_region_begin("outer");
+		slipstream_region_begin("inner");
+		interrupt_each(0);
+		implicit_wait();
+		interrupt_each(1);
+		slipstream_region_end();
+		slipstream_region_end();
+		interrupt_each(0);
+	}
+#endif
+	implicit_wait();
+}
+
+static pid_t child = -1;
+
+static void before_the_driver(void)
+{
+	for (int i = 0; i < 5; i++)
+		slipstream_step();
+	child = fork();
+	if (!child)
+		slipstream_step();
+}
+
+static void before(void)
+{
+	implicit_wait();
+	if (!child)
+		implicit_wait();
+	else
+		waitpid(child, NULL, 0);
+}
+
+static void cut(void)
+{
+	SLIPSTREAM_REGION("12345678901234567890123456789012345678901234567890123456789012\u00e4");
+	implicit_wait();
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
 		const char *name;
 		void (*go)(void);
-	} ways[] = {{"entries", entries}, {"step", steps},  {"graph", graphs},
-		    {"late", late},       {"names", names}, {"killed", killed},
-		    {"fork", forked},     {"deep", deep},   {"threads", threads}};
+	} ways[] = {{"entries", entries}, {"step", steps},      {"graph", graphs},  {"late", late},
+		    {"names", names},     {"killed", killed},   {"fork", forked},   {"deep", deep},
+		    {"threads", threads}, {"signals", signals}, {"before", before}, {"cut", cut}};
 
+	if (argc == 2 && !strcmp(argv[1], "before"))
+		before_the_driver();
 	begin();
 	OK(cuCtxGetCurrent(&context));
 	device = on_device(4096);
