@@ -20,6 +20,7 @@ BAD = (  # text of the configuration, line, column, words
     (GOOD + "rules: [L12]\n", 2, 8, "rules needs keys and values"),
     (GOOD + "rules:\n  L99: off\n", 3, 3, "unknown rule L99 (slipstream lint --rules lists them)"),
     (GOOD + "rules: {S04: error}\n", 2, 9, "rule S04 is not checked in this version: it needs "),
+    (GOOD + "rules: {L12: off, free-drains-device: error}\n", 2, 19, "rule free-drains-device is given twice, by its id L12 and its name free-drains-device"),
     (GOOD + "rules: {L12: loud}\n", 2, 14, "unknown level 'loud' (known: error, warning, note, off)"),
     (GOOD + "rules: {L12: {levels: off}}\n", 2, 15, "unknown key levels (known: level, blocked, count, per)"),
     (GOOD + "rules: {L12: [off]}\n", 2, 14, "L12 needs keys and values"),
@@ -72,6 +73,19 @@ BAD = (  # text of the configuration, line, column, words
     (GOOD + "rules: {L12: off\n", 3, 1, "no YAML: "),
     (GOOD + "\tx: 1\n", 2, 1, "no YAML: "),
     (GOOD + "rules: *nowhere\n", 2, 8, "no YAML: "),
+    (GOOD + "---\nrules: {L12: loud}\n", 3, 1, "a configuration is one document, this is another"),
+    (GOOD + "...\n%%% garbage\n", 3, 2, "no YAML: "),
+    (GOOD + "rules: {}\nallow: [\x01]\n", 3, 9, "no YAML: control characters are not allowed"),
+    (GOOD + "thresholds: {blocked: 1e6}\n", 2, 23, "blocked needs a time"),
+    (GOOD + "thresholds: {blocked: 1e3us}\n", 2, 23, "blocked needs a time"),
+    (GOOD + "thresholds: {blocked: 0x10ms}\n", 2, 23, "blocked needs a time"),
+    (GOOD + "regions: {nvtx: True}\n", 2, 17, "nvtx needs true, false, NAME@DOMAIN, or a list of names, not True (a name that reads so goes in quotes)"),
+    (GOOD + "regions: {nvtx: yes}\n", 2, 17, "nvtx needs true, false, NAME@DOMAIN, or a list of names, not yes"),
+    (GOOD + "regions: {nvtx: [a, true]}\n", 2, 21, "nvtx needs true, false, NAME@DOMAIN, or a list of names, not true"),
+    (GOOD + "regions: {nvtx: ~}\n", 2, 17, "nvtx is empty"),
+    (GOOD + "regions: {nvtx: \"false\\0x\"}\n", 2, 17, "nvtx needs one word or text"),
+    (GOOD + "regions: {step: {mark: null}}\n", 2, 24, "mark is empty"),
+    (GOOD + "allow:\n- {region: ~, reason: r}\n", 3, 12, "region is empty"),
 )
 
 

@@ -93,6 +93,21 @@ static bool check_rule(struct reader *reader, const yaml_node_t *node, const cha
 				    "unknown rule %s (slipstream lint --rules lists them)", name);
 }
 
+/* By its id and by its name: which of them is meant? */
+static bool check_once(struct reader *reader, const yaml_node_t *node, const char *name)
+{
+	const struct lint_rule *rule = lint_rule_find(name);
+	struct lint_setting *setting = rule ? &reader->config->settings[rule - lint_rules] : NULL;
+
+	if (setting && setting->is_given)
+		return config_fail(reader, node,
+				   "rule %s is given twice, by its id %s and its name %s", name,
+				   rule->id, rule->slug);
+	if (setting)
+		setting->is_given = true;
+	return true;
+}
+
 /* A name of several rules sets those that are not set by their own. */
 static void apply(struct lint_config *config, const char *name, const struct lint_setting *setting)
 {
@@ -128,7 +143,7 @@ static bool read_rule(struct reader *reader, void *target, const char *key,
 	bool good;
 
 	(void)target;
-	if (!check_rule(reader, key_node, key))
+	if (!check_rule(reader, key_node, key) || !check_once(reader, key_node, key))
 		return false;
 	good = value->type == YAML_SCALAR_NODE
 		       ? read_level(reader, value, &setting)
@@ -311,6 +326,41 @@ static unsigned char *read_file(const char *path, size_t *ret_size, char **reter
 	return NULL;
 }
 
+/* What is no character has no mark, but an offset in bytes. */
+static void fail_no_yaml(struct reader *reader, const yaml_parser_t *parser,
+			 const unsigned char *bytes)
+{
+	yaml_mark_t place = parser->problem_mark;
+
+	if (parser->error == YAML_READER_ERROR) {
+		place = (yaml_mark_t){0};
+		for (size_t i = 0; i < parser->problem_offset; i++) {
+			place.column =
+				bytes[i] == '\n' ? 0 : place.column + ((bytes[i] & 0xc0) != 0x80);
+			place.line += bytes[i] == '\n';
+		}
+	}
+	reader->error_text = memory_format("%s:%zu:%zu: no YAML: %s", reader->path, place.line + 1,
+					   place.column + 1,
+					   parser->problem ? parser->problem : "cannot be parsed");
+}
+
+/* A second document would say nothing to anybody. */
+static bool read_end(struct reader *reader, yaml_parser_t *parser, const unsigned char *bytes)
+{
+	const yaml_node_t *root;
+
+	if (!yaml_parser_load(parser, &reader->document)) {
+		fail_no_yaml(reader, parser, bytes);
+		return false;
+	}
+	root = yaml_document_get_root_node(&reader->document);
+	if (root)
+		(void)config_fail(reader, root, "a configuration is one document, this is another");
+	yaml_document_delete(&reader->document);
+	return !root;
+}
+
 static bool read_yaml(struct reader *reader, const unsigned char *bytes, size_t size)
 {
 	yaml_parser_t parser;
@@ -320,15 +370,13 @@ static bool read_yaml(struct reader *reader, const unsigned char *bytes, size_t 
 		memory_check(NULL);
 	yaml_parser_set_input_string(&parser, bytes, size);
 	if (!yaml_parser_load(&parser, &reader->document)) {
-		reader->error_text =
-			memory_format("%s:%zu:%zu: no YAML: %s", reader->path,
-				      parser.problem_mark.line + 1, parser.problem_mark.column + 1,
-				      parser.problem ? parser.problem : "cannot be parsed");
+		fail_no_yaml(reader, &parser, bytes);
 		yaml_parser_delete(&parser);
 		return false;
 	}
 	good = read_document(reader);
 	yaml_document_delete(&reader->document);
+	good = good && read_end(reader, &parser, bytes);
 	yaml_parser_delete(&parser);
 	return good;
 }

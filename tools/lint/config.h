@@ -24,7 +24,8 @@ struct lint_threshold {
 	enum lint_per per;
 };
 
-struct lint_setting { /* of one rule of the table */
+struct lint_setting {  /* of one rule of the table */
+	bool is_given; /* by its own id or name */
 	bool has_level;
 	enum lint_level level;
 	struct lint_threshold threshold;

@@ -92,13 +92,22 @@ bool config_time(struct reader *reader, const char *key, const yaml_node_t *valu
 		       key, text);
 }
 
+bool config_is_null(const yaml_node_t *node)
+{
+	const char *text = (const char *)node->data.scalar.value;
+
+	return node->type == YAML_SCALAR_NODE &&
+	       node->data.scalar.style == YAML_PLAIN_SCALAR_STYLE &&
+	       (!*text || !strcmp(text, "~") || !strcasecmp(text, "null"));
+}
+
 bool config_text(struct reader *reader, const char *key, const yaml_node_t *value, char **ret_text)
 {
 	const char *text = config_word(reader, key, value);
 
 	if (!text)
 		return false;
-	if (!*text)
+	if (!*text || config_is_null(value))
 		return config_fail(reader, value, "%s is empty", key);
 	*ret_text = memory_copy(text);
 	return true;

@@ -39,6 +39,8 @@ bool config_count(struct reader *reader, const char *key, const yaml_node_t *val
 bool config_time(struct reader *reader, const char *key, const yaml_node_t *value,
 		 uint64_t *ret_ns);
 bool config_flag(struct reader *reader, const char *key, const yaml_node_t *value, bool *ret_flag);
+/* Nothing, ~ or null, not in quotes. */
+bool config_is_null(const yaml_node_t *node);
 /* Not empty; the caller frees. */
 bool config_text(struct reader *reader, const char *key, const yaml_node_t *value, char **ret_text);
 

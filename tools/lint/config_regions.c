@@ -14,10 +14,21 @@
 static bool check_pattern(struct reader *reader, const char *key, const yaml_node_t *node,
 			  const char *text)
 {
-	if (!*text)
+	if (!*text || config_is_null(node))
 		return config_fail(reader, node, "%s is empty", key);
 	return !strchr(text, ',') ||
 	       config_fail(reader, node, "%s cannot have a comma: '%s'", key, text);
+}
+
+/* Without quotes YAML has more words for true and false: it is not clear that a name is meant. */
+static bool is_flag(const yaml_node_t *node)
+{
+	static const char *const words[] = {"true", "false", "yes", "no", "on", "off", "y", "n"};
+	bool found = false;
+
+	for (size_t i = 0; i < ARRAY_SIZE(words); i++)
+		found |= !strcasecmp(words[i], (const char *)node->data.scalar.value);
+	return found && node->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
 }
 
 /* NAME@DOMAIN, or several of it. */
@@ -29,6 +40,12 @@ static bool add_range(struct reader *reader, const yaml_node_t *node)
 
 	if (!text || !check_pattern(reader, "nvtx", node, text))
 		return false;
+	if (is_flag(node))
+		return config_fail(
+			reader, node,
+			"nvtx needs true, false, NAME@DOMAIN, or a list of names, not %s "
+			"(a name that reads so goes in quotes)",
+			text);
 	config->nvtx = memory_format("%s%s%s", before ? before : "", before ? "," : "", text);
 	free(before);
 	return true;
@@ -36,16 +53,19 @@ static bool add_range(struct reader *reader, const yaml_node_t *node)
 
 static bool read_nvtx(struct reader *reader, const yaml_node_t *value)
 {
-	const char *text = (const char *)value->data.scalar.value;
+	const char *text;
 
 	if (value->type == YAML_SEQUENCE_NODE)
 		return config_list(reader, "nvtx", value, add_range);
 	if (value->type != YAML_SCALAR_NODE)
 		return config_fail(reader, value,
 				   "nvtx needs true, false, NAME@DOMAIN, or a list of these");
-	if (!strcmp(text, "false"))
+	text = config_word(reader, "nvtx", value);
+	if (!text)
+		return false;
+	if (is_flag(value) && !strcmp(text, "false"))
 		return true;
-	if (strcmp(text, "true") != 0)
+	if (!is_flag(value) || strcmp(text, "true") != 0)
 		return add_range(reader, value);
 	reader->config->nvtx = memory_copy(ALL);
 	return true;

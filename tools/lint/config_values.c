@@ -22,12 +22,15 @@ bool lint_parse_count(const char *text, uint64_t *ret_count)
 	return *ret_count <= UINT32_MAX;
 }
 
-/* Without a unit only 0 is clear. */
+/* Without a unit only 0 is clear. Digits and a point: strtod() knows more, which no one means here. */
 bool lint_parse_time(const char *text, uint64_t *ret_ns)
 {
 	struct report_time time;
 	size_t number = strspn(text, "0123456789.");
 
+	if (text[number] == 'e' || text[number] == 'E' || text[number] == 'x' ||
+	    text[number] == 'X')
+		return false;
 	if (!report_time_parse(text, &time) || time.is_share || time.ns < 0 || time.ns > HOUR_NS)
 		return false;
 	if (!text[number] && time.ns)
