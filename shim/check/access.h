@@ -64,6 +64,14 @@ bool block_is_first(uint64_t address);
 
 void access_forget(void);
 
+/* ---- pointers.c ---- */
+
+/* A copy to the device: does it upload addresses of device memory? Without check_lock(). */
+void pointers_look(const struct call *call);
+/* One did: a kernel may use blocks that it is not given. Any thread. */
+bool pointers_are_uploaded(void);
+void pointers_forget(void);
+
 /* ---- parameters.c ---- */
 
 #define POINTERS_MAX 8

@@ -472,6 +472,7 @@ static void after(const struct call *call, const uint64_t *arguments, CUresult r
 	if (puts_work(call)) {
 		use.count = accesses_of(call, arguments, use.accesses, &use.has_unseen);
 		use.meeting = meeting_of(call, arguments);
+		pointers_look(call);
 		if (use.count || (is_free(call) && under_way.freed_bytes))
 			use.side = check_side_take(call);
 	}
@@ -482,6 +483,8 @@ static void after(const struct call *call, const uint64_t *arguments, CUresult r
 	if (use.has_unseen)
 		block_unseen();
 	follow(call, arguments, &use, &found);
+	if (call->operation == OPERATION_KERNEL && pointers_are_uploaded())
+		block_unseen();
 	check_unlock();
 	tell(call, &use.side, &found);
 }
@@ -492,6 +495,7 @@ static void forget(void)
 	event_forget();
 	access_forget();
 	parameters_forget();
+	pointers_forget();
 }
 
 const struct check_rule check_follow_rule = {.before = before, .after = after, .forget = forget};

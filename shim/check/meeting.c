@@ -9,6 +9,8 @@
 #include "check/internal.h"
 #include "check/lane.h"
 
+#include <string.h>
+
 #include "state/state.h"
 
 static bool is_host_memory(uint32_t kind)

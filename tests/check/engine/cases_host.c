@@ -40,7 +40,8 @@ static void fill(CUstream stream, CUdeviceptr memory)
 	unsigned int value = 7, count = 16;
 	void *arguments[] = {&memory, &value, &count};
 
-	OK(cuLaunchKernel(function("fill"), 1, 1, 1, 32, 1, 1, 0, stream, arguments, NULL));
+	OK(cuLaunchKernel(function("fill"), 1, 1, 1, 32, 1, 1, 0, stream, arguments, /* other */
+			  NULL));
 }
 
 static void until(volatile unsigned int *flag, unsigned int value)
@@ -289,6 +290,32 @@ static void case_ninth_address_of_an_earlier_kernel(void)
 	kernel_and_copy_read(arguments.more[7]);
 }
 
+/* The first kernel may have written to the block by the table. */
+static void case_block_of_a_table(void)
+{
+	CUdeviceptr table = on_device(64);
+
+	start();
+	OK(cuMemcpyHtoD(table, &data, sizeof(data)));
+	OK(cuCtxSynchronize());
+	fill(first, table);
+	kernel_and_copy_read(data);
+}
+
+static void case_numbers_are_no_table(void)
+{
+	const double numbers[] = {1.5};
+	CUdeviceptr uploaded = on_device(64);
+
+	start();
+	OK(cuMemcpyHtoD(uploaded, numbers, sizeof(numbers)));
+	OK(cuCtxSynchronize());
+	fill(first, uploaded);
+	OK(cuStreamSynchronize(first));
+	fill(first, data);
+	OK(cuMemcpyDtoHAsync(pinned(BYTES), data, BYTES, second)); /* S09 */
+}
+
 static void case_rectangle_between_contexts(void)
 {
 	CUDA_MEMCPY3D_PEER copy = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
@@ -325,6 +352,8 @@ const struct check_case cases_host[] = {
 	CASE(wait_for_a_stream_that_stands_for_the_legacy_one),
 	CASE(blocks_that_threads_hand_on),
 	CASE(ninth_address_of_an_earlier_kernel),
+	CASE(block_of_a_table),
+	CASE(numbers_are_no_table),
 	CASE(rectangle_between_contexts),
 	{NULL, NULL, NULL},
 };
