@@ -18,7 +18,7 @@ import lint
 import made
 import records
 
-HOSTILE = 'x,:%\r\n::error::"<&>\x1b[2J'
+HOSTILE = 'x,:%\r\n::error::"<&>\x1b[2J\uffff'
 GITHUB = r"""::error file=src/a%3A b%2C.py,line=7,title=L12 free-drains-device::cuMemFree_v2: frees 100%25 of it (2 calls, blocked 2.00 ms). Instead: FIX_L12
 ::warning file=train.py,line=12,title=implicit-wait/d2h d2h::cuMemcpyDtoH_v2: d2h (1 call, blocked 1.00 ms, in region step). Instead: FIX_D2H
 ::warning title=implicit-wait/h2h h2h::? in solver+0x140: cuMemcpy: copies (1 call, blocked 1.00 ms). Instead: FIX_H2H
@@ -101,6 +101,13 @@ class Formats(lint.Lint):
         self.assertEqual([case.find("error").get("message") for case in errors], ["1 record could not be written"])
         self.assertIn("src/a: b,.py:7", failures[0].find("failure").text)
         self.assertEqual(len({(case.get("classname"), case.get("name")) for case in cases}), len(cases))
+
+    def test_junit_has_a_name_for_each_of_several_at_one_place(self):
+        several = made.Made()
+        for caller in ("first", "second", "third"):
+            several.wait(at=(("copy.py", 3, "copy"), ("train.py", 9, caller)))
+        cases = xml.fromstring(self.output("junit", of=several)).find("testsuite").findall("testcase")
+        self.assertEqual(sorted(case.get("name") for case in cases if case.find("failure") is not None), ["d2h copy.py:3", "d2h copy.py:3 #2", "d2h copy.py:3 #3"])
 
     def test_junit_of_a_clean_run_has_no_failure(self):
         suite = xml.fromstring(self.output("junit", of=made.Made(), status=0)).find("testsuite")

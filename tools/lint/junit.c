@@ -16,6 +16,14 @@ static void write_escaped(const char *raw, FILE *out)
 
 	for (const char *c = text; *c; c++)
 		switch (*c) {
+		case '\xef': /* U+FFFE and U+FFFF are no characters of XML */
+			if (c[1] == '\xbf' && (c[2] == '\xbe' || c[2] == '\xbf')) {
+				(void)fputs("\xef\xbf\xbd", out);
+				c += 2;
+			} else {
+				(void)fputc(*c, out);
+			}
+			break;
 		case '&':
 			(void)fputs("&amp;", out);
 			break;
@@ -55,10 +63,27 @@ static void begin_case(const char *id, const char *name, FILE *out)
 	(void)fputs("\" time=\"0\"", out);
 }
 
-static void write_result(const struct lint_result *result, FILE *out)
+/* Servers take two cases of one name for one: the second of a rule at a place gets a number. The caller frees. */
+static char *case_name(const struct lint *lint, size_t index, const char *place)
 {
+	const struct lint_result *result = &lint->results[index];
+	size_t number = 1;
+
+	for (size_t i = 0; i < index; i++) {
+		_cleanup_free_ char *other = lint_place_words(&lint->results[i]);
+
+		number += is_failure(&lint->results[i]) && lint->results[i].rule == result->rule &&
+			  !strcmp(other, place);
+	}
+	return number == 1 ? memory_format("%s %s", result->rule->slug, place)
+			   : memory_format("%s %s #%zu", result->rule->slug, place, number);
+}
+
+static void write_result(const struct lint *lint, size_t index, FILE *out)
+{
+	const struct lint_result *result = &lint->results[index];
 	_cleanup_free_ char *place = lint_place_words(result);
-	_cleanup_free_ char *name = memory_format("%s %s", result->rule->slug, place);
+	_cleanup_free_ char *name = case_name(lint, index, place);
 
 	begin_case(result->rule->id, name, out);
 	(void)fprintf(out, ">\n      <failure type=\"%s\" message=\"",
@@ -111,7 +136,7 @@ void lint_write_junit(const struct lint *lint, FILE *out)
 		      failures + passes + 1, failures, errors);
 	for (size_t i = 0; i < lint->result_count; i++)
 		if (is_failure(&lint->results[i]))
-			write_result(&lint->results[i], out);
+			write_result(lint, i, out);
 	for (size_t i = 0; i < lint_rule_count; i++) {
 		if (!lint_is_checked(lint, &lint_rules[i]) || has_failure(lint, &lint_rules[i]))
 			continue;
