@@ -342,6 +342,15 @@ static uint64_t output(uint64_t argument)
 	return argument ? *(const uint64_t *)(uintptr_t)argument : 0;
 }
 
+/* Another process, or a card, may write to the block from now on. */
+static void shared(uint64_t address)
+{
+	struct state_range range;
+
+	if (state_range_of(address, &range))
+		(void)block_is_first(range.address);
+}
+
 static void follow_object(const struct call *call, const uint64_t *arguments)
 {
 	switch (call->function) {
@@ -354,6 +363,10 @@ static void follow_object(const struct call *call, const uint64_t *arguments)
 		return;
 	case FUNCTION_cuIpcGetEventHandle:
 		event_is_foreign(arguments[1]);
+		return;
+	case FUNCTION_cuIpcGetMemHandle:
+	case FUNCTION_cuMemGetHandleForAddressRange:
+		shared(arguments[1]);
 		return;
 	case FUNCTION_cuEventElapsedTime:
 	case FUNCTION_cuEventElapsedTime_v2:

@@ -316,6 +316,15 @@ static void case_numbers_are_no_table(void)
 	OK(cuMemcpyDtoHAsync(pinned(BYTES), data, BYTES, second)); /* S09 */
 }
 
+static void case_block_that_another_process_writes_to(void)
+{
+	CUipcMemHandle handle;
+
+	start();
+	OK(cuIpcGetMemHandle(&handle, data));
+	kernel_and_copy_read(data);
+}
+
 static void case_rectangle_between_contexts(void)
 {
 	CUDA_MEMCPY3D_PEER copy = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
@@ -354,6 +363,7 @@ const struct check_case cases_host[] = {
 	CASE(ninth_address_of_an_earlier_kernel),
 	CASE(block_of_a_table),
 	CASE(numbers_are_no_table),
+	CASE(block_that_another_process_writes_to),
 	CASE(rectangle_between_contexts),
 	{NULL, NULL, NULL},
 };
