@@ -4,6 +4,7 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -74,6 +75,7 @@ CALL_CASE(do_sendmsg, sendmsg(ends[0], &messages.msg_hdr, 0), 8)     /* FOUND: s
 CALL_CASE(do_recvmmsg, recvmmsg(ends[0], &messages, 1, 0, NULL), 1)  /* FOUND: recvmmsg L01 */
 CALL_CASE(do_sendmmsg, sendmmsg(ends[0], &messages, 1, 0), 1)        /* FOUND: sendmmsg L01 */
 CALL_CASE(do_fread, (int)fread(host, 1, 8, stdio), 8)                /* FOUND: fread L01 */
+CALL_CASE(do_getrandom, getrandom(host, 8, 0), 8)                    /* FOUND: getrandom L01 */
 CALL_CASE(do_fwrite, (int)fwrite(host, 1, 8, stdio), 8)              /* FOUND: fwrite L01 */
 
 /* The kernel reads a source: allowed. It writes one: not. */
@@ -167,18 +169,31 @@ static void while_loading(void)
 }
 
 static const struct guard_case cases[] = {
-	{"read", do_read},         {"write", do_write},
-	{"pread", do_pread},       {"pwrite", do_pwrite},
-	{"readv", do_readv},       {"writev", do_writev},
-	{"preadv", do_preadv},     {"pwritev", do_pwritev},
-	{"many", do_many},         {"recv", do_recv},
-	{"send", do_send},         {"recvfrom", do_recvfrom},
-	{"sendto", do_sendto},     {"recvmsg", do_recvmsg},
-	{"sendmsg", do_sendmsg},   {"recvmmsg", do_recvmmsg},
-	{"sendmmsg", do_sendmmsg}, {"fread", do_fread},
-	{"fwrite", do_fwrite},     {"source", source},
-	{"beside", beside},        {"guarded-meanwhile", guarded_meanwhile},
-	{"wrong", wrong},          {"while-loading", while_loading},
+	{"read", do_read},
+	{"write", do_write},
+	{"pread", do_pread},
+	{"pwrite", do_pwrite},
+	{"readv", do_readv},
+	{"writev", do_writev},
+	{"preadv", do_preadv},
+	{"pwritev", do_pwritev},
+	{"many", do_many},
+	{"recv", do_recv},
+	{"send", do_send},
+	{"recvfrom", do_recvfrom},
+	{"sendto", do_sendto},
+	{"recvmsg", do_recvmsg},
+	{"sendmsg", do_sendmsg},
+	{"recvmmsg", do_recvmmsg},
+	{"sendmmsg", do_sendmmsg},
+	{"fread", do_fread},
+	{"fwrite", do_fwrite},
+	{"source", source},
+	{"beside", beside},
+	{"guarded-meanwhile", guarded_meanwhile},
+	{"wrong", wrong},
+	{"while-loading", while_loading},
+	{"getrandom", do_getrandom},
 };
 
 CASES(cases)

@@ -2,6 +2,7 @@
 /* The program's own signal handlers, masks and children beside the guard's (guarded.h). */
 #include "guarded.h"
 
+#include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -219,6 +220,55 @@ static void forked(void)
 	CHECK(memory[8192] == 42);
 }
 
+static void beside(int number)
+{
+	(void)number;
+	host[100] = 1;
+	alarms++;
+}
+
+/* A wait whose mask has all signals but one, and a handler that touches a guarded page beside the copy's bytes. */
+static void waiting_masked(void)
+{
+	struct sigaction action = {.sa_handler = beside};
+	sigset_t mask, others;
+
+	CHECK(!sigaction(SIGUSR1, &action, NULL));
+	sigemptyset(&mask);
+	sigaddset(&mask, SIGUSR1);
+	CHECK(!sigprocmask(SIG_BLOCK, &mask, NULL));
+	sigfillset(&others);
+	sigdelset(&others, SIGUSR1);
+	host = pinned(4096);
+	for (int i = 0; i < 2; i++) {
+		busy_on(stream);
+		OK(cuMemcpyDtoHAsync((void *)host, data, 64, stream));
+		CHECK(!raise(SIGUSR1));
+		CHECK((i ? ppoll(NULL, 0, NULL, &others) : sigsuspend(&others)) == -1);
+		OK(cuStreamSynchronize(stream));
+	}
+	CHECK(alarms == 2 && host[0] == 42 && host[100] == 1);
+}
+
+static void open_own_page(int number)
+{
+	(void)number;
+	faults++;
+	CHECK(!mprotect(own_page, 4096, PROT_READ | PROT_WRITE));
+}
+
+/* The handler that signal() sets in a program that asks for plain C. */
+static void plain_c(void)
+{
+	make_own_page();
+	copy();
+	CHECK(sysv_signal(SIGSEGV, open_own_page) == SIG_DFL);
+	sum += host[7]; /* FOUND: plain-c L01 */
+	own_page[5] = 1;
+	CHECK(faults == 1 && signal(SIGSEGV, SIG_DFL) == SIG_DFL);
+	OK(cuStreamSynchronize(stream));
+}
+
 static const struct guard_case cases[] = {
 	{"handler-before", handler_before},
 	{"handler-after", handler_after},
@@ -230,6 +280,8 @@ static const struct guard_case cases[] = {
 	{"large-stack", large_stack},
 	{"small-stack", small_stack},
 	{"forked", forked},
+	{"waiting-masked", waiting_masked},
+	{"plain-c", plain_c},
 };
 
 CASES(cases)

@@ -383,6 +383,25 @@ static void protected_pages(void)
 	memory[4096] = 1;
 }
 
+/* A mapping that grows where it is stays what it was. */
+static void grows_in_place(void)
+{
+	char *memory =
+		mmap(NULL, 2 * REGION, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	CHECK(memory != MAP_FAILED);
+	/* A mapping of its own: neighbours of the same kind would be one with it. */
+	CHECK(mmap(memory, 2 * REGION, PROT_READ | PROT_WRITE,
+		   MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == memory);
+	OK(cuMemHostRegister(memory, REGION, 0));
+	busy_on(stream);
+	OK(cuMemcpyDtoHAsync(memory + 4096, data, 4096, stream));
+	CHECK(!munmap(memory + REGION, REGION));
+	CHECK(mremap(memory, REGION, 2 * REGION, 0) == memory);
+	OK(cuStreamSynchronize(stream));
+	CHECK(memory[4096] == 42);
+}
+
 static const struct guard_case cases[] = {
 	{"event-wait", event_wait},
 	{"event-query", event_query},
@@ -410,6 +429,7 @@ static const struct guard_case cases[] = {
 	{"string-behind", string_behind},
 	{"edges", edges},
 	{"protected-pages", protected_pages},
+	{"grows-in-place", grows_in_place},
 };
 
 CASES(cases)

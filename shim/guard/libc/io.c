@@ -6,6 +6,7 @@
 #include "guard/libc/libc.h"
 
 #include <stdio.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/types.h>
 #include <sys/uio.h>
@@ -102,6 +103,8 @@ ONE(ssize_t, recv, (int fd, void *buf, size_t n, int flags), (fd, buf, n, flags)
     GUARD_WRITES)
 ONE(ssize_t, send, (int fd, const void *buf, size_t n, int flags), (fd, buf, n, flags), buf, n,
     GUARD_READS)
+ONE(ssize_t, getrandom, (void *buf, size_t n, unsigned int flags), (buf, n, flags), buf, n,
+    GUARD_WRITES)
 
 MANY(ssize_t, recvfrom,
      (int fd, void *restrict buf, size_t n, int flags, struct sockaddr *restrict from,

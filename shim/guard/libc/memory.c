@@ -57,9 +57,14 @@ LIBC_EXPORT void *mremap(void *address, size_t size, size_t new_size, int flags,
 		va_end(list);
 		gone(place, new_size, true, LIBC_HERE());
 	}
-	/* A second mapping of the same pages frees nothing. */
-	if (size)
+	/* A second mapping of the same pages frees nothing; what does not move frees what it loses, and must be one mapping again. */
+	if (size && !(flags & MREMAP_MAYMOVE)) {
+		if (new_size < size)
+			gone((char *)address + new_size, size - new_size, true, LIBC_HERE());
+		gone(address, size, false, LIBC_HERE());
+	} else if (size) {
 		gone(address, size, true, LIBC_HERE());
+	}
 	return LIBC_REAL(mremap)(address, size, new_size, flags, place);
 }
 
