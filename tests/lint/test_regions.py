@@ -58,7 +58,8 @@ class Entries(Regions):
     def test_time_is_that_of_one_entry(self):
         report = self.budgets([REGIONS, "entries"], "budgets:\n- {region: step, per: entry, blocked: 5ms}\n- {region: inner, per: entry, blocked: 60s}\n",
                               [unittest.mock.ANY])
-        self.assertRegex(report["results"][0]["message"], r"^region step: blocked \S+ m?s in entry 3 of 5, the budget of one is 5.00 ms$")
+        # The third waits twice as long as the fifth; a busy machine can turn that round.
+        self.assertRegex(report["results"][0]["message"], r"^region step: blocked \S+ m?s in entry [35] of 5, the budget of one is 5.00 ms$")
         self.assertGreater(report["results"][0]["blocked_ns"], 15 * MS)
 
     def test_record_files_and_a_killed_process_have_them_too(self):
