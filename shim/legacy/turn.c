@@ -154,9 +154,12 @@ static void stay_native(struct legacy_context *context)
 /* The order is kept by now. */
 static void now_native(struct legacy_context *context)
 {
+	/* Launches that join look at both without the lock (legacy_lets_join()). */
 	if (is_ahead(context) && context->patience < PATIENCE_MAX)
-		context->patience = context->patience ? 2 * context->patience : config.legacy_after;
-	context->row = 0;
+		__atomic_store_n(&context->patience,
+				 context->patience ? 2 * context->patience : config.legacy_after,
+				 __ATOMIC_RELAXED);
+	__atomic_store_n(&context->row, 0, __ATOMIC_RELAXED);
 	all_joined(context);
 	/* Pairs with legacy_handle(): the barrier is there. */
 	__atomic_store_n(&context->turn, context->turn + 1, __ATOMIC_SEQ_CST);
