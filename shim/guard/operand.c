@@ -4,10 +4,11 @@
  *
  * Plain instructions read what the program means: an object, or a part of it. Vector instructions are used by string functions, too, which read
  * whole vectors from an aligned address on, past the end of what they are asked about: a string beside the end of a guarded range is then read
- * from an address inside the range. Only the prefixes and the first byte are looked at; what is not understood counts as the widest vector.
+ * from an address inside the range. String functions of programs do the same by words of eight bytes. Only the prefixes and the first byte are looked at; what is not understood counts as the widest vector.
  */
 #include "guard/internal.h"
 
+#define WIDTH_WORD   8
 #define WIDTH_SSE    16
 #define WIDTH_AVX    32
 #define WIDTH_AVX512 64
@@ -46,10 +47,11 @@ static bool is_vector(uint8_t byte, bool is_repeated)
 
 unsigned int guard_wide_read(const uint8_t *instruction, unsigned int length)
 {
-	bool is_repeated = false;
+	bool is_repeated = false, is_word = false;
 	unsigned int i = 0;
 
 	while (i < length && is_prefix(instruction[i])) {
+		is_word = (instruction[i] & 0xf8) == 0x48; /* REX.W */
 		is_repeated |= instruction[i] == 0xf2 || instruction[i] == 0xf3;
 		i++;
 	}
@@ -64,6 +66,14 @@ unsigned int guard_wide_read(const uint8_t *instruction, unsigned int length)
 		return (unsigned int)WIDTH_SSE << (instruction[i + 3] >> 5 & 3);
 	case 0x0f:
 		return is_vector(instruction[i + 1], is_repeated) ? WIDTH_SSE : 0;
+	case 0x03: /* add, or, and, sub, xor, cmp, mov: a register with memory */
+	case 0x0b:
+	case 0x23:
+	case 0x2b:
+	case 0x33:
+	case 0x3b:
+	case 0x8b:
+		return is_word ? WIDTH_WORD : 0;
 	default:
 		return 0;
 	}

@@ -28,7 +28,6 @@ static void test_plain_reads_are_what_they_are(void **state)
 {
 	(void)state;
 	assert_int_equal(width("8b07"), 0);       /* mov (%rdi),%eax */
-	assert_int_equal(width("488b07"), 0);     /* mov (%rdi),%rax */
 	assert_int_equal(width("0fb607"), 0);     /* movzbl (%rdi),%eax */
 	assert_int_equal(width("480fbe07"), 0);   /* movsbq (%rdi),%rax */
 	assert_int_equal(width("f00fc107"), 0);   /* lock xadd %eax,(%rdi) */
@@ -40,9 +39,11 @@ static void test_plain_reads_are_what_they_are(void **state)
 	assert_int_equal(width("0f94c0"), 0);     /* sete %al */
 }
 
-static void test_vectors_have_their_width(void **state)
+static void test_words_and_vectors_have_their_width(void **state)
 {
 	(void)state;
+	assert_int_equal(width("488b07"), 8);        /* mov (%rdi),%rax */
+	assert_int_equal(width("492307"), 8);        /* and (%r15),%rax */
 	assert_int_equal(width("660f6f07"), 16);     /* movdqa (%rdi),%xmm0 */
 	assert_int_equal(width("f30f6f07"), 16);     /* movdqu (%rdi),%xmm0 */
 	assert_int_equal(width("0f1007"), 16);       /* movups (%rdi),%xmm0 */
@@ -68,7 +69,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_plain_reads_are_what_they_are),
-		cmocka_unit_test(test_vectors_have_their_width),
+		cmocka_unit_test(test_words_and_vectors_have_their_width),
 		cmocka_unit_test(test_what_cannot_be_read_counts_as_the_widest),
 	};
 

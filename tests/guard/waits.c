@@ -339,6 +339,20 @@ static void string_behind(void)
 	CHECK(string[-16] == 42);
 }
 
+/* The same by words, as programs do it that have string functions of their own. */
+static void string_by_words(void)
+{
+	char *page = pinned(4096);
+
+	strcpy(page + 12, "text");
+	busy_on(stream);
+	OK(cuMemcpyDtoHAsync(page, data, 12, stream));
+	/* The upper half is the string's. */
+	CHECK(*(volatile uint64_t *)(page + 8) >> 32 == 0x74786574);
+	OK(cuStreamSynchronize(stream));
+	CHECK(page[8] == 42);
+}
+
 /* What shares a page with registered memory at its edge is the C library's, say. */
 static void edges(void)
 {
@@ -427,6 +441,7 @@ static const struct guard_case cases[] = {
 	{"allowed", allowed},
 	{"neighbours", neighbours},
 	{"string-behind", string_behind},
+	{"string-by-words", string_by_words},
 	{"edges", edges},
 	{"protected-pages", protected_pages},
 	{"grows-in-place", grows_in_place},
