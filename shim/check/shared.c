@@ -60,6 +60,15 @@ static void forget_block(uint64_t address)
 	check_unlock();
 }
 
+/* Which ended with a context is not known here; those of others are forgotten with them. */
+static void forget_all_blocks(void)
+{
+	if (!check_lock())
+		return;
+	check_map_clear(&shared);
+	check_unlock();
+}
+
 static bool is_shared(uint64_t address)
 {
 	uint64_t block;
@@ -217,9 +226,6 @@ static void after(const struct call *call, const uint64_t *arguments, CUresult r
 		return;
 	if (freed)
 		forget_block(freed);
-	/* The block that was there may have ended with its context. */
-	if (catalogue_rows[call->function].kind == CATALOGUE_KIND_ALLOC)
-		forget_block(*(const uint64_t *)(uintptr_t)arguments[0]);
 	switch (call->function) {
 	case FUNCTION_cuIpcGetMemHandle:
 	case FUNCTION_cuMemGetHandleForAddressRange:
@@ -228,6 +234,14 @@ static void after(const struct call *call, const uint64_t *arguments, CUresult r
 	case FUNCTION_cuIpcOpenMemHandle:
 	case FUNCTION_cuIpcOpenMemHandle_v2:
 		share(*(const uint64_t *)(uintptr_t)arguments[0]);
+		return;
+	case FUNCTION_cuCtxDestroy:
+	case FUNCTION_cuCtxDestroy_v2:
+	case FUNCTION_cuDevicePrimaryCtxRelease:
+	case FUNCTION_cuDevicePrimaryCtxRelease_v2:
+	case FUNCTION_cuDevicePrimaryCtxReset:
+	case FUNCTION_cuDevicePrimaryCtxReset_v2:
+		forget_all_blocks();
 		return;
 	default:
 		break;
