@@ -33,6 +33,7 @@ static __thread struct {
 	uint32_t calls; /* it is in the driver */
 	uint64_t event;
 	struct state_stands_for stands_for;
+	struct state_stands_for timed[2]; /* of the two events whose times are asked for */
 } own __attribute__((tls_model("initial-exec")));
 
 bool guard_in_driver(void)
@@ -363,6 +364,31 @@ static bool asks_for_stream(const struct call *call)
 	}
 }
 
+static bool asks_for_times(const struct call *call)
+{
+	return call->function == FUNCTION_cuEventElapsedTime ||
+	       call->function == FUNCTION_cuEventElapsedTime_v2;
+}
+
+/* Times are there: both events are complete. */
+static void timed(const uint64_t *arguments)
+{
+	struct state_stands_for now;
+	struct guard_held held;
+	uint32_t i;
+
+	for (i = 0; i < 2; i++) {
+		now = state_event_stands_for(arguments[1 + i]);
+		if (!now.is_known || !own.timed[i].is_known || now.stream != own.timed[i].stream ||
+		    now.number != own.timed[i].number) {
+			end_all();
+		} else if (now.stream && guard_lock(&held)) {
+			guard_wait_over(now.stream, now.number);
+			guard_unlock(&held);
+		}
+	}
+}
+
 static void observed(const struct call *call)
 {
 	struct state_stands_for now;
@@ -463,6 +489,10 @@ static void before(const struct call *call, const uint64_t *arguments)
 	if (ends_context(call))
 		end_all();
 	own.event = 0;
+	if (asks_for_times(call)) {
+		own.timed[0] = state_event_stands_for(arguments[1]);
+		own.timed[1] = state_event_stands_for(arguments[2]);
+	}
 	switch (catalogue_rows[call->function].kind) {
 	case CATALOGUE_KIND_EVENT:
 	case CATALOGUE_KIND_WAIT:
@@ -528,7 +558,9 @@ static void learn(const struct call *call, const uint64_t *arguments, CUresult r
 	/* Else a rule of order does so. */
 	if (!(config.check & CONFIG_CHECK_ORDER))
 		parameters_named(call, arguments);
-	if (is_wait(call))
+	if (guard_count && asks_for_times(call))
+		timed(arguments);
+	else if (is_wait(call))
 		observed(call);
 	else if (guard_count && may_wait(call))
 		end_all();

@@ -43,6 +43,20 @@ static void event_query(void)
 	look();
 }
 
+/* Times are there when both events are complete. */
+static void event_times(void)
+{
+	CUevent first = new_event(0), last = new_event(0);
+	float time;
+
+	OK(cuEventRecord(first, stream));
+	copies_on(stream);
+	OK(cuEventRecord(last, stream));
+	while (cuEventElapsedTime(&time, first, last) == CUDA_ERROR_NOT_READY)
+		;
+	look();
+}
+
 static void stream_wait(void)
 {
 	copies_on(stream);
@@ -419,6 +433,7 @@ static void grows_in_place(void)
 static const struct guard_case cases[] = {
 	{"event-wait", event_wait},
 	{"event-query", event_query},
+	{"event-times", event_times},
 	{"stream-wait", stream_wait},
 	{"stream-query", stream_query},
 	{"context-wait", context_wait},
