@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The formats: JSON against its schema, GitHub annotations against a golden text, JUnit and SARIF by their structure."""
+"""The formats: JSON, SARIF and JUnit against their schemas and by their structure, GitHub annotations against a golden text."""
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import unittest
@@ -138,9 +137,20 @@ class Formats(lint.Lint):
         self.assertEqual(sum(text.startswith("rule S04 is not checked") for text in texts), 1)
         self.assertEqual(run["originalUriBaseIds"]["ROOT"]["uri"], f"file://{lint.ROOT}/")
 
-    @unittest.skipUnless(os.environ.get("SARIF_SCHEMA"), "SARIF_SCHEMA does not name the schema of SARIF 2.1.0 (OASIS sarif-schema-2.1.0.json)")
+    def foreign_schema(self, name):
+        """One that `prepare` has fetched; without it the reason why there is none."""
+        path = os.path.join(lint.ROOT, "build/schemas", name)
+        if not os.path.exists(path):
+            reason = os.path.join(lint.ROOT, "build/schemas.reason")
+            if not os.path.exists(reason):
+                self.skipTest("tests/lint/prepare was not run")
+            with open(reason) as file:
+                text = file.read().strip()
+            (self.skipTest if text.startswith("skipped:") else self.fail)(text)
+        return path
+
     def test_sarif_keeps_the_schema_of_oasis(self):
-        with open(os.environ["SARIF_SCHEMA"]) as file:
+        with open(self.foreign_schema("sarif-2.1.0.json")) as file:
             schema = json.load(file)
         validator = jsonschema.validators.validator_for(schema)(schema)
         for log in (self.output("sarif"), self.output("sarif", "--baseline", self.baseline()), self.output("sarif", of=made.Made(), status=0)):
@@ -148,12 +158,11 @@ class Formats(lint.Lint):
         validator.validate(json.loads(self.lint("--driver", lint.DRIVER, "--format", "sarif", "--", lint.program("L12")).stdout))
         self.assertRaises(jsonschema.ValidationError, validator.validate, {"version": "2.1.0"})
 
-    @unittest.skipUnless(os.environ.get("JUNIT_XSD") and shutil.which("xmllint"),
-                         "JUNIT_XSD does not name Jenkins' junit-10.xsd, or there is no xmllint")
     def test_junit_keeps_the_schema_of_jenkins(self):
+        schema = self.foreign_schema("junit-10.xsd")
         for number, text in enumerate((self.output("junit"), self.output("junit", of=made.Made(), status=0))):
             path = self.file(f"{number}.xml", text)
-            done = subprocess.run(["xmllint", "--noout", "--schema", os.environ["JUNIT_XSD"], path], capture_output=True, text=True, check=False)
+            done = subprocess.run(["xmllint", "--noout", "--schema", schema, path], capture_output=True, text=True, check=False)
             self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_hostile_names_break_no_format(self):
