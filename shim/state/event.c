@@ -280,9 +280,8 @@ struct state_stands_for state_event_stands_for(uint64_t handle)
 	record = event_record_at(event);
 	stands_for.stream = event_covers(record, &stands_for.number);
 	/* The entry of an event that is gone may have been recorded; of this one nobody knows then. */
-	stands_for.is_known =
-		stands_for.stream ||
-		(!record && !__atomic_load_n(&event->recordings, __ATOMIC_ACQUIRE));
+	stands_for.is_known = stands_for.stream ||
+			      (!record && !__atomic_load_n(&event->recordings, __ATOMIC_ACQUIRE));
 	return stands_for;
 }
 

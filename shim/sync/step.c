@@ -79,8 +79,7 @@ static struct record_region *record_of(uint32_t *ret_id)
 void region_step(void)
 {
 	/* A thread that found the record in this process needs no system call. */
-	if (!region_is_own_process() || !known.generation ||
-	    known.generation != emit_generation())
+	if (!region_is_own_process() || !known.generation || known.generation != emit_generation())
 		settle();
 	clear_figures();
 	__atomic_add_fetch(&step.number, 1, __ATOMIC_RELAXED);
@@ -107,9 +106,8 @@ uint32_t step_region(void)
 		return 0;
 	number = __atomic_load_n(&step.number, __ATOMIC_RELAXED);
 	seen = __atomic_load_n(&record->entries, __ATOMIC_RELAXED);
-	while (seen < number &&
-	       !__atomic_compare_exchange_n(&record->entries, &seen, number, true,
-					    __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+	while (seen < number && !__atomic_compare_exchange_n(&record->entries, &seen, number, true,
+							     __ATOMIC_RELAXED, __ATOMIC_RELAXED))
 		;
 	return id;
 }
