@@ -18,6 +18,9 @@ NAMES = subprocess.run([CLEAN], capture_output=True, text=True, check=True).stdo
 CONFIG = "version: 1\nrules: {S02: error, S06: error, S08: error, L17: error}\n"
 # Without SIMCUDA_FOLDER the programs run on a real driver, whose folder is first on LD_LIBRARY_PATH then.
 DRIVER = ["--driver", lint.DRIVER] if lint.DRIVER else []
+# Where the sources lay when the programs were built, if not here (tests/gpu/lint.py).
+if os.environ.get("LINT_ROOT"):
+    DRIVER += ["--root", os.environ["LINT_ROOT"]]
 # A moment without the processor is no finding.
 THRESHOLD = "1s"
 

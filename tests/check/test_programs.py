@@ -28,6 +28,9 @@ SHORT = {"SLIPSTREAM_THRESHOLD": "2ms"}
 VARIABLES = {"case-16": {"SIMCUDA_DRAIN_LOCK": "on"}, "case-19": SHORT, "case-22": SHORT, "case-24": SHORT}
 # Without SIMCUDA_FOLDER the programs run on a real driver, whose folder is first on LD_LIBRARY_PATH then.
 DRIVER = ["--driver", lint.DRIVER] if lint.DRIVER else []
+# Where the sources lay when the programs were built, if not here (tests/gpu/lint.py).
+if os.environ.get("LINT_ROOT"):
+    DRIVER += ["--root", os.environ["LINT_ROOT"]]
 # What the simulated driver cannot show, or no rule finds yet, and why.
 NOT_FOUND = {
     "S04": "managed memory is not guarded yet",

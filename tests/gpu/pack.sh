@@ -15,7 +15,7 @@ done
 # An older pack's files would be mistaken for this build's.
 rm -rf "${folder:?}/shim" "$folder/tools" "$folder/bpf" "$folder/tracing" "$folder/tests" "$folder/lib"
 # Intermediate objects, generated sources and unit tests stay behind; whatever else is an executable or a library goes.
-(cd "$build" && find shim tools bpf tracing tests/bench tests/programs tests/property tests/verify tests/simcuda tests/tracing tests/analysis -type d \( -name '*.p' -o -path tests/analysis/pictures \) -prune -o ! -name 'test-*' ! -name 'test_*' \( -type f -o -type l \) \( -perm -u+x -o -name '*.so*' \) -print0 2>/dev/null) |
+(cd "$build" && find shim tools bpf tracing tests/bench tests/programs tests/property tests/verify tests/simcuda tests/tracing tests/analysis tests/check tests/lint tests/guard tests/future -type d \( -name '*.p' -o -path tests/analysis/pictures \) -prune -o ! -name 'test-*' ! -name 'test_*' \( -type f -o -type l \) \( -perm -u+x -o -name '*.so*' \) -print0 2>/dev/null) |
 	while IFS= read -r -d '' file; do
 		mkdir -p "$folder/$(dirname "$file")"
 		cp -a "$build/$file" "$folder/$file"
