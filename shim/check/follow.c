@@ -109,7 +109,7 @@ static uint32_t accesses_of_kernel(const struct call *call, const uint64_t *argu
 			add_access(ret_accesses, &count, addresses[i],
 				   range.address + range.bytes - addresses[i], ACCESS_KERNEL);
 	if (found == POINTERS_MAX) {
-		check_lost("parameters of kernels behind the eighth address");
+		check_lost("kernels with eight addresses or more among their parameters");
 		*ret_unseen = true;
 	}
 	return count;

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT
 /*
  * Internal: what the rules of this room share. A rule, or a group of them, is one file with an entry in the table of check.c: a function for
- * before and one for after the driver's call, either may be NULL, and one that forgets everything.
+ * before and one for after the driver's call, one for the exit handlers, and one that forgets everything; any may be NULL.
  *
  * How to write one:
+ *	- A file in this folder and in its meson.build, `extern` below, an entry in the table of check.c; its name in class order of rules.yaml, a row of
+ *	  lint.yaml that takes its remarks. A program that fails, with its fixed twin, in tests/check/programs, named in tests/check/meson.build and, for
+ *	  the page of the rules, in tools/lint/meson.build; a line of tests/check/mutate for the rule and for each way in which it keeps quiet.
  *	- What it remembers lies in tables of its own with a fixed size, guarded by check_lock() or by an own atomic. What does not fit is
  *	  given up, with check_lost(), and makes no remark: a remark that is not true is worse than one that is missing.
  *	- The place of a call that may be the other side later is taken when it is made (check_side_take()), with no lock held.
@@ -29,7 +32,7 @@ struct check_rule {
 	void (*forget)(void); /* in a forked child, and between tests */
 };
 
-/* Another room's, with all three functions, behind the room's own; before check_start(), one at most. */
+/* Another room's, behind the room's own; before check_start(), one at most. Has `before`, `after` and `forget`; `ends` is not called. */
 void check_add(const struct check_rule *rule);
 
 /* One side of a remark: a call that was made earlier. */

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * Check, lanes: which operation is ordered behind which, by vector clocks. A lane is a stream; its operations are numbered from 1. A clock says of
- * each lane up to which number everything is known to be before. All of it under check_lock().
+ * each lane up to which number everything is known to be before. All of it under check_lock(), but for meeting_of(), which needs it free, and
+ * lane_give_up() and lane_has_given_up(), which may be called either way.
  *
  * Edges are taken generously, since one that is missed would be a race that is none: what one thread of the host knows complete all know; whatever
  * may have come to know of something (a host function, an event that others record) has come to know of all.

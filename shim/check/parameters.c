@@ -117,6 +117,10 @@ static bool layout_of(uint64_t handle, struct layout *ret_layout)
 	return ret_layout->is_known;
 }
 
+/*
+ * Registered memory is left out: it is the program's own, its heap say, so that a word may be the address of any object of the host. That the host may hear
+ * of a kernel by it counts all the same (parameters_may_hold()).
+ */
 static void look_at_words(const void *from, size_t bytes, uint64_t *ret_addresses,
 			  uint32_t *ret_count)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * Guard, faults: the handler of SIGSEGV, and the program's own behind it (internal.h). Installed when the first copy is guarded; the library
+ * Guard, faults: the handler of SIGSEGV, and the program's own behind it (internal.h). Installed at start, by guard_start(); the library
  * libslipstream-guard.so hands the program's sigaction(2) of that signal to guard_action() from then on, and keeps the signal out of all masks.
  *
  * A fault in a guarded page is one of: too early (the bytes are a copy's), beside (the page is opened until the next driver call of any thread),
@@ -9,7 +9,12 @@
  *
  * Async-signal-safe: no allocation, and no lock that the interrupted code could hold: nothing of ours touches guarded memory with a lock held.
  *
- *	theirs		the program's action; under `action_lock`, a spin lock taken with signals blocked
+ *	theirs		the program's action; under `action_lock`
+ *	link_of_libc	written by guard_catch(), before the handler and the hooks are there; constant from then on
+ *	unknown		its thread
+ *
+ * action_lock: a spin lock of its own, with no rank in emit/lock.h. Taken with all signals blocked, so that a handler never waits for its own thread;
+ * held for a copy of `theirs` and one system call; nothing is taken inside it, and nobody takes it with another lock held.
  */
 #include "guard/guard.h"
 
@@ -149,7 +154,7 @@ static bool has_stack(const ucontext_t *context)
 }
 
 /*
- * Is the read one of a vector that goes past the end of the guarded bytes? Then it may be about what comes behind them. The instruction has been
+ * Is the read one of a word of eight bytes, or of a vector, that goes past the end of the guarded bytes? Then it may be about what comes behind them. The instruction has been
  * executed, so it can be read, but not always past it: not beyond its page.
  */
 static bool may_be_about_others(uint64_t address, const uint8_t *pc)
@@ -188,7 +193,10 @@ static bool settle(uint64_t address, const uint8_t *pc, bool is_write, struct gu
 	return is_ours;
 }
 
-/* A page may have been opened since it faulted. What faults again with nothing opened meanwhile is the program's. */
+/*
+ * A page may have been opened since it faulted. What faults again with nothing changed meanwhile is the program's. Acquire: pairs with apply() in
+ * table.c.
+ */
 static bool may_be_late(uint64_t address, uint64_t pc)
 {
 	uint64_t openings = __atomic_load_n(&guard_openings, __ATOMIC_ACQUIRE);

@@ -9,13 +9,15 @@
  *	edges.c		what ends behind what: streams that go on behind a copy
  *	table.c		guards, and the protection of their pages
  *	fault.c		the handler, and the program's own
+ *	kernel.c	memory that the program hands to the kernel: the hooks of libslipstream-guard.so
  *	operand.c	what an instruction that faulted may have touched
  *	libc/		libslipstream-guard.so: functions of the C library that hand memory to the kernel
  *
  * Devices do not look at the processor's page tables, so copies go on. Pageable memory is never guarded: such copies are done with it when they
  * return. What cannot be followed ends guards, and is counted in a note: a remark is never made on a guess.
  *
- * Called by check's table of rules; relies on state. One lock (table.c), taken with all signals blocked, never held over a driver call.
+ * Called by check's table of rules; relies on state. One lock (table.c, rank LOCK_GUARD), taken with all signals blocked, never held over a driver call;
+ * beside it a spin lock for the program's action of SIGSEGV (fault.c), which is never held together with it.
  */
 #ifndef SLIPSTREAM_GUARD_GUARD_H
 #define SLIPSTREAM_GUARD_GUARD_H

@@ -4,8 +4,8 @@
  * guarded must not be handed to the kernel: a system call would fail (EFAULT), and tell nobody why. So these functions say what they hand over
  * before they do. They are in a library of their own, so that the other one stays a guest.
  *
- * libslipstream-guard.so exports `slipstream_guard_link`; libslipstream.so finds it by its name and stores its hooks there, when the first copy is
- * guarded. As long as `hooks` is NULL every exported function is a jump to the C library's.
+ * libslipstream-guard.so exports `slipstream_guard_link`; libslipstream.so finds it by its name and stores its hooks there at its start
+ * (guard_start()). As long as `hooks` is NULL every exported function is a jump to the C library's.
  */
 #ifndef SLIPSTREAM_GUARD_HOOKS_H
 #define SLIPSTREAM_GUARD_HOOKS_H

@@ -80,7 +80,7 @@ void guard_apply(uint64_t begin, uint64_t end);
 void guard_forget_plain(uint64_t begin, uint64_t end);
 /* Is it between the first and the last page that ever was? Without the lock. */
 bool guard_was_near(uint64_t begin, uint64_t end);
-/* Counts up with every page that is opened. */
+/* Counts up with each change of pages' protection, behind it. Written under the lock (release), read without (acquire). */
 extern uint64_t guard_openings;
 
 /* Pages that are the kernel's for the duration of a call: not protected meanwhile; or all pages. By any thread, without the lock. */

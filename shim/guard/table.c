@@ -7,8 +7,11 @@
  * that what is taken away can be given back.
  *
  *	guards, opened, plain	under the lock
- *	guard_count, nearest	written under the lock, read by anyone
- *	spans			taken and given back by anyone, compare and swap. Who takes one sees the guards, or who guards sees the span.
+ *	guard_count, nearest, opened_count	written under the lock; read by anyone, as a hint
+ *	guard_openings		counted up under the lock, behind each change of pages (release); read by the handler (acquire)
+ *	spans, span_crowd	taken and given back by anyone, compare and swap and adds. Who takes one sees the guards, or who guards sees the span.
+ *	is_stale		set by anyone who gives a span back (release), and under the lock where a page is pushed out of `opened`; cleared under the
+ *				lock by guard_close_opened() (acquire), which then sees that span gone
  */
 #include "guard/internal.h"
 
@@ -217,6 +220,7 @@ static bool apply(uint64_t begin, uint64_t end)
 		protection = wanted(begin, &next);
 		is_done &= !syscall(SYS_mprotect, begin, next - begin, protection);
 	}
+	/* Release: pairs with may_be_late(). What faults again under the same count has met what was changed before it. */
 	__atomic_add_fetch(&guard_openings, 1, __ATOMIC_RELEASE);
 	return is_done;
 }
@@ -323,6 +327,7 @@ void guard_close_opened(void)
 	for (i = 0; i < count; i++)
 		if (guard_has_page(opened[i]))
 			apply(opened[i], opened[i] + PAGE);
+	/* Acquire: pairs with guard_span_give(). */
 	if (__atomic_exchange_n(&is_stale, 0, __ATOMIC_ACQUIRE))
 		for (i = 0; i < guard_count; i++)
 			apply(guards[i].pages, guards[i].pages_end);
@@ -367,18 +372,20 @@ uint32_t guard_span_take(uint64_t begin, uint64_t end)
 void guard_span_give(uint32_t slot)
 {
 	struct span *span;
+	bool is_near = true;
 
 	if (slot == UINT32_MAX) {
 		__atomic_sub_fetch(&span_crowd, 1, __ATOMIC_SEQ_CST);
-		__atomic_store_n(&is_stale, 1, __ATOMIC_RELEASE);
-		return;
+	} else {
+		span = &spans[slot - 1];
+		is_near = guard_was_near(span->begin, span->end);
+		/* The begin first: whoever takes it next begins at 0. */
+		__atomic_store_n(&span->begin, 0, __ATOMIC_SEQ_CST);
+		__atomic_store_n(&span->end, 0, __ATOMIC_SEQ_CST);
 	}
-	span = &spans[slot - 1];
-	if (guard_was_near(span->begin, span->end))
+	/* Release, and last: pairs with guard_close_opened(). Told before, its pages could be looked at with the span still there, and stay open. */
+	if (is_near)
 		__atomic_store_n(&is_stale, 1, __ATOMIC_RELEASE);
-	/* The begin first: whoever takes it next begins at 0. */
-	__atomic_store_n(&span->begin, 0, __ATOMIC_SEQ_CST);
-	__atomic_store_n(&span->end, 0, __ATOMIC_SEQ_CST);
 }
 
 /* Only for a forked child: nobody else is there. */

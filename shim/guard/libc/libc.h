@@ -36,7 +36,7 @@ void *libc_real(struct libc_name *name);
 		(__typeof__(&(name_)))libc_real(&real_);                                           \
 	})
 
-/* NULL: nothing was guarded so far. */
+/* NULL: guard is off, or has not started. */
 static inline const struct guard_hooks *libc_hooks(void)
 {
 	/* Acquire: pairs with guard_catch(). */
