@@ -36,6 +36,11 @@ static __thread struct {
 	struct state_stands_for timed[2]; /* of the two events whose times are asked for */
 } own __attribute__((tls_model("initial-exec")));
 
+static bool has_given_up(void)
+{
+	return __atomic_load_n(&given_up, __ATOMIC_RELAXED) != NULL;
+}
+
 bool guard_in_driver(void)
 {
 	return own.calls != 0;
@@ -45,11 +50,14 @@ void guard_give_up(const char *why)
 {
 	struct guard_held held;
 
-	if (__atomic_exchange_n(&given_up, why, __ATOMIC_RELAXED) || !guard_lock(&held))
+	if (__atomic_exchange_n(&given_up, why, __ATOMIC_RELAXED))
+		return;
+	/* Told first: in a signal handler the lock may not be had. What is guarded then ends with the next call. */
+	check_lost(why);
+	if (!guard_lock(&held))
 		return;
 	guard_end_all();
 	guard_unlock(&held);
-	check_lost(why);
 }
 
 static void end_all(void)
@@ -211,7 +219,7 @@ static void guard_copy(const struct call *call)
 	bool is_added;
 
 	guard.end = guard.begin + call->bytes;
-	if (__atomic_load_n(&given_up, __ATOMIC_RELAXED) || guard.end <= guard.begin)
+	if (has_given_up() || guard.end <= guard.begin)
 		return;
 	if (!find_pages(&guard, is_destination ? call->destination_kind : call->source_kind)) {
 		check_lost("guard: a copy was not followed: no whole page of registered memory, or "
@@ -477,8 +485,12 @@ static void before(const struct call *call, const uint64_t *arguments)
 {
 	struct guard_held held;
 
-	if (!guard_on || given_up)
+	if (!guard_on)
 		return;
+	if (has_given_up()) {
+		end_all();
+		return;
+	}
 	if (guard_is_open_anywhere() && guard_lock(&held)) {
 		guard_close_opened();
 		guard_unlock(&held);
@@ -540,7 +552,7 @@ static void learn(const struct call *call, const uint64_t *arguments, CUresult r
 {
 	struct guard_held held;
 
-	if (!guard_on || given_up)
+	if (!guard_on || has_given_up())
 		return;
 	if (state_is_doubted()) {
 		guard_give_up("guard is off: calls went past the library, or a context "

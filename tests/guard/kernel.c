@@ -57,6 +57,14 @@ static void end_destination(void)
 		(void)fclose(stdio);                                                               \
 	}
 
+/* What fortified programs call: the address goes to guarded memory, the bytes beside it. */
+ssize_t __recvfrom_chk(int fd, void *bytes, size_t size, size_t room, int flags,
+		       struct sockaddr *from, socklen_t *length);
+static char other[8];
+static socklen_t length = sizeof(struct sockaddr_storage);
+#define RECVFROM_CHK                                                                               \
+	__recvfrom_chk(ends[0], other, 8, sizeof(other), 0, (struct sockaddr *)host, &length)
+
 CALL_CASE(do_read, read(ends[0], host, 8), 8)                        /* FOUND: read L01 */
 CALL_CASE(do_write, write(file, host, 8), 8)                         /* FOUND: write L01 */
 CALL_CASE(do_pread, pread(file, host, 8, 0), 8)                      /* FOUND: pread L01 */
@@ -69,14 +77,15 @@ CALL_CASE(do_many, writev(file, vectors, 20), 160)                   /* FOUND: m
 CALL_CASE(do_recv, recv(ends[0], host, 8, 0), 8)                     /* FOUND: recv L01 */
 CALL_CASE(do_send, send(ends[0], host, 8, 0), 8)                     /* FOUND: send L01 */
 CALL_CASE(do_recvfrom, recvfrom(ends[0], host, 8, 0, NULL, NULL), 8) /* FOUND: recvfrom L01 */
-CALL_CASE(do_sendto, sendto(ends[0], host, 8, 0, NULL, 0), 8)        /* FOUND: sendto L01 */
-CALL_CASE(do_recvmsg, recvmsg(ends[0], &messages.msg_hdr, 0), 8)     /* FOUND: recvmsg L01 */
-CALL_CASE(do_sendmsg, sendmsg(ends[0], &messages.msg_hdr, 0), 8)     /* FOUND: sendmsg L01 */
-CALL_CASE(do_recvmmsg, recvmmsg(ends[0], &messages, 1, 0, NULL), 1)  /* FOUND: recvmmsg L01 */
-CALL_CASE(do_sendmmsg, sendmmsg(ends[0], &messages, 1, 0), 1)        /* FOUND: sendmmsg L01 */
-CALL_CASE(do_fread, (int)fread(host, 1, 8, stdio), 8)                /* FOUND: fread L01 */
-CALL_CASE(do_getrandom, getrandom(host, 8, 0), 8)                    /* FOUND: getrandom L01 */
-CALL_CASE(do_fwrite, (int)fwrite(host, 1, 8, stdio), 8)              /* FOUND: fwrite L01 */
+CALL_CASE(do_recvfrom_chk, RECVFROM_CHK, 8)                      /* FOUND: recvfrom-fortified L01 */
+CALL_CASE(do_sendto, sendto(ends[0], host, 8, 0, NULL, 0), 8)    /* FOUND: sendto L01 */
+CALL_CASE(do_recvmsg, recvmsg(ends[0], &messages.msg_hdr, 0), 8) /* FOUND: recvmsg L01 */
+CALL_CASE(do_sendmsg, sendmsg(ends[0], &messages.msg_hdr, 0), 8) /* FOUND: sendmsg L01 */
+CALL_CASE(do_recvmmsg, recvmmsg(ends[0], &messages, 1, 0, NULL), 1) /* FOUND: recvmmsg L01 */
+CALL_CASE(do_sendmmsg, sendmmsg(ends[0], &messages, 1, 0), 1)       /* FOUND: sendmmsg L01 */
+CALL_CASE(do_fread, (int)fread(host, 1, 8, stdio), 8)               /* FOUND: fread L01 */
+CALL_CASE(do_getrandom, getrandom(host, 8, 0), 8)                   /* FOUND: getrandom L01 */
+CALL_CASE(do_fwrite, (int)fwrite(host, 1, 8, stdio), 8)             /* FOUND: fwrite L01 */
 
 /* The kernel reads a source: allowed. It writes one: not. */
 static void source(void)
@@ -181,6 +190,7 @@ static const struct guard_case cases[] = {
 	{"recv", do_recv},
 	{"send", do_send},
 	{"recvfrom", do_recvfrom},
+	{"recvfrom-fortified", do_recvfrom_chk},
 	{"sendto", do_sendto},
 	{"recvmsg", do_recvmsg},
 	{"sendmsg", do_sendmsg},

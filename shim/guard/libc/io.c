@@ -88,6 +88,15 @@ static void begin_messages(const struct guard_hooks *hooks, struct guard_span *s
 
 #define VECTOR(access)                                                                             \
 	begin_vector(hooks, &span, iov, (size_t)(iovcnt < 0 ? 0 : iovcnt), access, LIBC_HERE())
+/* Of recvfrom(). */
+#define BUFFER_AND_ADDRESS                                                                         \
+	do {                                                                                       \
+		hooks->begin(&span, buf, n, GUARD_WRITES, LIBC_HERE());                            \
+		if (from && length)                                                                \
+			hooks->begin(&span, from, *length, GUARD_WRITES, LIBC_HERE());             \
+		hooks->begin(&span, length, length ? sizeof(*length) : 0, GUARD_WRITES,            \
+			     LIBC_HERE());                                                         \
+	} while (0)
 #define MESSAGE(access) begin_message(hooks, &span, message, access, LIBC_HERE())
 
 ONE(ssize_t, read, (int fd, void *buf, size_t n), (fd, buf, n), buf, n, GUARD_WRITES)
@@ -109,12 +118,7 @@ ONE(ssize_t, getrandom, (void *buf, size_t n, unsigned int flags), (buf, n, flag
 MANY(ssize_t, recvfrom,
      (int fd, void *restrict buf, size_t n, int flags, struct sockaddr *restrict from,
       socklen_t *restrict length),
-     (fd, buf, n, flags, from, length), {
-	     hooks->begin(&span, buf, n, GUARD_WRITES, LIBC_HERE());
-	     if (from && length)
-		     hooks->begin(&span, from, *length, GUARD_WRITES, LIBC_HERE());
-	     hooks->begin(&span, length, length ? sizeof(*length) : 0, GUARD_WRITES, LIBC_HERE());
-     })
+     (fd, buf, n, flags, from, length), BUFFER_AND_ADDRESS)
 MANY(ssize_t, sendto,
      (int fd, const void *buf, size_t n, int flags, const struct sockaddr *to, socklen_t length),
      (fd, buf, n, flags, to, length), {
@@ -184,10 +188,10 @@ ONE(ssize_t, __pread64_chk, (int fd, void *buf, size_t n, off64_t at, size_t roo
     (fd, buf, n, at, room), buf, n, GUARD_WRITES)
 ONE(ssize_t, __recv_chk, (int fd, void *buf, size_t n, size_t room, int flags),
     (fd, buf, n, room, flags), buf, n, GUARD_WRITES)
-ONE(ssize_t, __recvfrom_chk,
-    (int fd, void *restrict buf, size_t n, size_t room, int flags, struct sockaddr *restrict from,
-     socklen_t *restrict length),
-    (fd, buf, n, room, flags, from, length), buf, n, GUARD_WRITES)
+MANY(ssize_t, __recvfrom_chk,
+     (int fd, void *restrict buf, size_t n, size_t room, int flags, struct sockaddr *restrict from,
+      socklen_t *restrict length),
+     (fd, buf, n, room, flags, from, length), BUFFER_AND_ADDRESS)
 ONE(size_t, __fread_chk,
     (void *restrict buf, size_t room, size_t size, size_t n, FILE *restrict stream),
     (buf, room, size, n, stream), buf, size *n, GUARD_WRITES)

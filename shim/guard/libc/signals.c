@@ -125,6 +125,18 @@ LIBC_EXPORT int ppoll(struct pollfd *files, nfds_t count, const struct timespec 
 	return LIBC_REAL(ppoll)(files, count, time, without_faults(mask, &room));
 }
 
+/* What -D_FORTIFY_SOURCE calls in its place. */
+int __ppoll_chk(struct pollfd *files, nfds_t count, const struct timespec *time,
+		const sigset_t *mask, size_t room_of_files);
+LIBC_EXPORT int __ppoll_chk(struct pollfd *files, nfds_t count, const struct timespec *time,
+			    const sigset_t *mask, size_t room_of_files)
+{
+	sigset_t room;
+
+	return LIBC_REAL(__ppoll_chk)(files, count, time, without_faults(mask, &room),
+				      room_of_files);
+}
+
 LIBC_EXPORT int pselect(int count, fd_set *restrict readable, fd_set *restrict writable,
 			fd_set *restrict failed, const struct timespec *restrict time,
 			const sigset_t *restrict mask)
