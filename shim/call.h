@@ -7,10 +7,14 @@
  *
  *	entry_begin()    entry   counts the call, finds the thread; false: pass through untouched
  *	state_before()   state   context, stream, kinds of memory, what is pending (the snapshot)
+ *	state_<event>()  state   what must be known before the call (the row's `before`)
+ *	check_before()   check   rules of order, then guard; if `check_on`
  *	driver.cuX()     driver  the real call; in mode fix the row's rewrite may take its place
  *	sync_after()     sync    what it waited for: rule, cause, blocked time; hands it to emit
- *	state_<event>()  state   what the call changed (the row's `after`), only on success
+ *	state_<event>()  state   what the call told (the row's `result`), whatever the status; then what
+ *	                         it changed (its `after`), only on success
  *	state_after()    state   numbers: submission, completion
+ *	check_after()    check   rules of order, then guard, by what is known now; if `check_on`
  *
  * A plain kernel launch takes the short way past all of this (state/launch.h), and so may pinned memory in mode fix (rewrite/short.h).
  *
@@ -62,12 +66,12 @@ enum call_flag {
 	CALL_CONTEXT_ENDING =
 		1 << 11,          /* state's own: its streams are forgotten already (proof.c) */
 	CALL_REWRITTEN = 1 << 12, /* a rewrite made the result; the driver was not called */
+	CALL_UNWAITED = 1 << 13,  /* a rewrite left out the wait that the copy is known for */
 	CALL_STAGED =
 		1
 		<< 14, /* a copy that a rewrite made in the driver's place, at a cost of its own */
 	/* Not known to have been launched in this context: a kernel of a library is loaded in each. */
 	CALL_FIRST_HERE = 1 << 15,
-	CALL_UNWAITED = 1 << 13, /* a rewrite left out the wait that the copy is known for */
 };
 
 /* A stream that had work not known complete when the call began. */

@@ -8,7 +8,7 @@
  * thread-local memory is set before the mutex is locked and cleared after it is unlocked, so a
  * handler can never come between.
  *
- * Used by emit, state and sync. Relies on pthread mutexes only: they leave errno alone and do not
+ * Used by emit, state, check, guard, legacy, pool and rewrite; each rank says whose it is. Relies on pthread mutexes only: they leave errno alone and do not
  * allocate. A forked child calls lock_reset(), since the owner may have been another thread.
  */
 #ifndef SLIPSTREAM_EMIT_LOCK_H

@@ -13,13 +13,24 @@
 #include "emit/intern.h"
 #include "emit/internal.h"
 
-#define WAITS     4 /* a power of two */
-#define ARENA_MAX ((size_t)16 << 20)
+#define WAITS      4  /* a power of two */
+#define CANDIDATES 64 /* a power of two */
+#define ARENA_MAX  ((size_t)16 << 20)
 
 /* What intern_wait() goes by. */
 struct wait_key {
 	uint32_t function, rule, site, region;
 	uint8_t source_kind, destination_kind, idle_basis, allowed;
+};
+
+/* What intern_waited_for() goes by; two to a cache line. */
+struct candidate {
+	uint32_t wait; /* 0: empty */
+	uint32_t stream;
+	uint64_t context;
+	uint16_t stream_kind, operation;
+	uint32_t name;
+	struct record_waited_for *record;
 };
 
 struct memo {
@@ -30,10 +41,10 @@ struct memo {
 		uint32_t id; /* 0: empty */
 		struct record_wait *record;
 	} waits[WAITS];
-	struct memo_candidate candidates[MEMO_CANDIDATES];
+	struct candidate candidates[CANDIDATES];
 };
 
-_Static_assert(sizeof(struct memo_candidate) == 32, "two to a cache line");
+_Static_assert(sizeof(struct candidate) == 32, "two to a cache line");
 
 static __thread struct memo *own __attribute__((tls_model("initial-exec")));
 static struct memo *spare;
@@ -130,11 +141,11 @@ ask(uint32_t wait, const struct emit_candidate *candidate)
 struct record_waited_for *memo_waited_for(struct memo *memo, uint32_t wait,
 					  const struct emit_candidate *candidate)
 {
-	struct memo_candidate *known;
+	struct candidate *known;
 
 	if (__builtin_expect(!memo, 0))
 		return ask(wait, candidate);
-	known = &memo->candidates[(candidate->stream ^ wait * 8) % MEMO_CANDIDATES];
+	known = &memo->candidates[(candidate->stream ^ wait * 8) % CANDIDATES];
 	if (known->wait == wait && known->stream == candidate->stream &&
 	    known->name == candidate->name && known->context == candidate->context &&
 	    known->stream_kind == candidate->stream_kind &&

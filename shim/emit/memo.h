@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * Memo: the records that a thread's last findings were added to. A program that finds the same again, at each launch say, need not look in the tables of
- * intern.h, which costs a hash and several cache lines for each candidate. Both return what intern.h would.
+ * intern.h, which costs a hash and several cache lines for each candidate. memo_wait() and memo_waited_for()
+ * return what intern.h would.
  *
  * A thread has a block of its own from its first finding on, and no signal handler of it comes here (entry.h, `hold`). Records stay where they are for
  * as long as intern_life() is what it was.
@@ -12,18 +13,6 @@
 #include <stdint.h>
 
 #include "emit/emit.h"
-
-#define MEMO_CANDIDATES 64 /* a power of two */
-
-/* What intern_waited_for() goes by; two to a cache line. */
-struct memo_candidate {
-	uint32_t wait; /* 0: empty */
-	uint32_t stream;
-	uint64_t context;
-	uint16_t stream_kind, operation;
-	uint32_t name;
-	struct record_waited_for *record;
-};
 
 struct memo;
 

@@ -68,7 +68,7 @@ static struct {
 
 #define MEMOS 16
 
-static __thread struct memo {
+static __thread struct pair_memo {
 	uint64_t addresses[2];
 	uint64_t version; /* all of this holds for; 0: empty */
 	uint8_t kinds[2]; /* enum memory_kind */
@@ -78,9 +78,9 @@ static __thread struct memo {
 	int ordinal;
 	uint64_t host, host_bytes, device_bytes;
 } __attribute__((aligned(64))) memos[MEMOS] __attribute__((tls_model("initial-exec")));
-_Static_assert(sizeof(struct memo) == 64, "a cache line");
+_Static_assert(sizeof(struct pair_memo) == 64, "a cache line");
 
-static struct memo *memo_of(uint64_t one, uint64_t other)
+static struct pair_memo *memo_of(uint64_t one, uint64_t other)
 {
 	return &memos[((one ^ other) >> 6 ^ (one ^ other) >> 12 ^ (one ^ other) >> 17) % MEMOS];
 }
@@ -292,7 +292,7 @@ static void add(const struct range *range)
 
 bool memory_look_up(const uint64_t addresses[2], enum memory_kind ret_kinds[2])
 {
-	struct memo *memo = memo_of(addresses[0], addresses[1]);
+	struct pair_memo *memo = memo_of(addresses[0], addresses[1]);
 	const struct range *range;
 	bool sync_memops = false;
 	unsigned int i;
@@ -311,11 +311,11 @@ bool memory_look_up(const uint64_t addresses[2], enum memory_kind ret_kinds[2])
 		ret_kinds[i] = range ? (enum memory_kind)range->kind : MEMORY_NONE;
 		sync_memops |= range && range->flags & RANGE_SYNC_MEMOPS;
 	}
-	*memo = (struct memo){.addresses = {addresses[0], addresses[1]},
-			      .version = version.number,
-			      .kinds = {(uint8_t)ret_kinds[0], (uint8_t)ret_kinds[1]},
-			      .sync_memops = sync_memops,
-			      .ordinal = -1};
+	*memo = (struct pair_memo){.addresses = {addresses[0], addresses[1]},
+				   .version = version.number,
+				   .kinds = {(uint8_t)ret_kinds[0], (uint8_t)ret_kinds[1]},
+				   .sync_memops = sync_memops,
+				   .ordinal = -1};
 	lock_give(&lock);
 	return sync_memops;
 }
@@ -349,7 +349,7 @@ uint32_t state_sides(uint64_t host, uint64_t host_bytes, uint64_t device, uint64
 		     int ordinal)
 {
 	/* That of the copy that asks, where state_before() has just looked: the same two addresses. */
-	struct memo *memo = memo_of(host, device);
+	struct pair_memo *memo = memo_of(host, device);
 	uint32_t sides;
 	bool fits;
 
