@@ -4,11 +4,14 @@
 Builds and runs nothing.
 
     test_mutate.py [--shim FOLDER]       exit status 1 and the rules that are not found
+
+Of lint, check, guard and futures only that each rule stands there once, in the way in which its script looks for it.
 """
 import argparse
 import importlib.machinery
 import importlib.util
 import os
+import re
 import sys
 
 import mutants
@@ -19,6 +22,15 @@ SCRIPTS = {
     "streams": "programs/streams/mutate", "property": "property/mutate",
 }
 SAFETY = "programs/safety/mutate"
+ROOT = os.path.abspath(os.path.join(TESTS, ".."))
+# Of scripts with a way of their own: where a rule's file lies below the root, by the word before its name ("": none, or a folder of shim/), and
+# whether blanks are as they come.
+OTHERS = {
+    "lint/mutate": ({"": "tools/lint", "shim/": ""}, True),
+    "check/mutate": ({"": "shim", "lint:": "tools/lint"}, True),
+    "guard/mutate": ({"": "shim/guard"}, False),
+    "future/mutate": ({"": "include/slipstream"}, False),
+}
 # A script whose rules were not found here would pass.
 RULES_AT_LEAST = 20
 
@@ -47,6 +59,18 @@ def wrong_in(shim, file, old, new):
     except (mutants.NotOnce, ValueError) as error:
         return f"{error} in {file}"
     return "" if changed != text else f"changes nothing in {file}"
+
+
+def wrong_elsewhere(folders, any_blanks, file, old):
+    """The same of a rule of OTHERS."""
+    word = next((word for word in sorted(folders, reverse=True) if file.startswith(word)), "")
+    path = os.path.join(ROOT, folders[word], file if word == "shim/" else file[len(word):])
+    if not os.path.exists(path):
+        return f"no file {file}"
+    with open(path, encoding="utf-8") as stream:
+        text = stream.read()
+    places = len(re.findall(r"\s+".join(map(re.escape, old.split())), text)) if any_blanks else text.count(old)
+    return "" if places == 1 else f"{places} places in {file}"
 
 
 def nobody_notices(script, part):
@@ -81,6 +105,14 @@ def main():
         wrong += [f"{path}: {name}: stands there twice" for name in sorted(set(names[script])) if names[script].count(name) > 1]
         wrong += [f"{path}: {rule[0]}: {what}" for rule in rules if (what := wrong_in(shim, *rule[1:4]))]
         wrong += [f"{path}: {rule[0]}: nobody notices: no {what}" for rule in rules if len(rule) > 4 and (what := nobody_notices(script, rule[4]))]
+    for path, (folders, any_blanks) in OTHERS.items():
+        rules = load(path).RULES
+        own = [rule[0] for rule in rules]
+        count += len(rules)
+        if len(rules) < RULES_AT_LEAST:
+            wrong.append(f"{path}: only {len(rules)} rules")
+        wrong += [f"{path}: {name}: stands there twice" for name in sorted(set(own)) if own.count(name) > 1]
+        wrong += [f"{path}: {rule[0]}: {what}" for rule in rules if (what := wrong_elsewhere(folders, any_blanks, *rule[1:3]))]
     for script, name, _ in load(SAFETY).RULES:
         count += 1
         if name not in names.get(script, ()):
