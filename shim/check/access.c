@@ -85,7 +85,8 @@ static void remember(const struct access *access)
 	uint32_t i, oldest = 0;
 
 	if (count == ACCESSES_MAX) {
-		check_lost("order: more than 4096 accesses at once" NOTE_CHECK_HIDES);
+		check_lost("order: more than " CHECK_TEXT(
+			ACCESSES_MAX) " accesses at once" NOTE_CHECK_HIDES);
 		for (i = 1; i < count; i++)
 			if (accesses[i].number < accesses[oldest].number)
 				oldest = i;

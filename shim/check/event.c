@@ -31,7 +31,8 @@ static struct check_event *find_or_add(uint64_t handle)
 		return event;
 	at = check_map_add(&map, handle);
 	if (at == CHECK_NONE) {
-		check_lost("order: more than 2048 events at once" NOTE_CHECK_HIDES);
+		check_lost("order: more than " CHECK_TEXT(
+			EVENTS_MAX) " events at once" NOTE_CHECK_HIDES);
 		return NULL;
 	}
 	events[at].is_recorded = events[at].is_foreign = false;

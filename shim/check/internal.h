@@ -66,6 +66,9 @@ void check_remark_at(const struct check_side *side, uint64_t bytes, uint32_t rul
 struct record_remark *check_remark_open(const struct check_side *side, uint32_t rule,
 					const struct check_side *other);
 void check_remark_count(struct record_remark *remark, int64_t calls);
+/* A bound's number in such words. */
+#define CHECK_TEXT_OF(number) #number
+#define CHECK_TEXT(bound)     CHECK_TEXT_OF(bound)
 /* A NOTE_CHECK: what was not followed, in words that do not vary; counts up. */
 void check_lost(const char *what);
 

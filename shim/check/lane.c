@@ -86,7 +86,8 @@ uint32_t lane_of(const struct call *call)
 		return i;
 	i = find_free();
 	if (i == CHECK_NONE) {
-		lane_give_up("order: more than 128 streams at once" NOTE_CHECK_HIDES);
+		lane_give_up("order: more than " CHECK_TEXT(
+			LANES_MAX) " streams at once" NOTE_CHECK_HIDES);
 		return CHECK_NONE;
 	}
 	lanes[i].stream = call->stream;
