@@ -39,12 +39,13 @@ BAD = (  # replaced, by, words
     ("[d2h]", "[d2h]\n      hot: many", "hot: must be a number"),
     ("[d2h]", "[d2h]\n      least_bytes: 9\n      most_bytes: 8", "least_bytes is above most_bytes"),
     ("from:\n    - rules: [d2h]\n", "", "give `needs`, or one of `from` and `remarks`, or both of these"),
-    ("  from:", "  needs: wakers\n  from:", "give `needs`, or one of `from` and `remarks`, or both of these"),
+    ("  from:", "  needs: managed\n  from:", "give `needs`, or one of `from` and `remarks`, or both of these"),
     ("  from:\n    - rules: [d2h]\n", "  needs: luck\n", "needs: unknown value 'luck'"),
     ("  from:\n    - rules: [d2h]\n", "  remarks: [d2h]\n", "rules.yaml has no rule 'd2h' of class order"),
     ("  from:\n    - rules: [d2h]\n", "  remarks: legacy-outside-capture\n", "remarks: must be a list"),
     ("[d2h]", "[legacy-outside-capture]", "legacy-outside-capture is of class order: `remarks` takes it"),
     ("  why:", "  colour: red\n  why:", "colour: unknown key"),
+    ('  fix: "Fix."\n', "", "fix: missing"),
 )
 
 
@@ -63,6 +64,16 @@ class Table(lint.Lint):
 
     def test_a_good_row(self):
         self.assertIsNone(self.load(ROW))
+
+    def test_the_fix_of_one_order_rule_is_said_once(self):
+        order = next(rule for rule in self.catalogue.rules if rule.slug == "legacy-outside-capture")
+        row = ROW.replace("  from:\n    - rules: [d2h]\n", "  remarks: [legacy-outside-capture]\n")
+        without = row.replace('  fix: "Fix."\n', "")
+        for text, fix in ((row, "Fix."), (without, order.fix)):
+            self.assertEqual(lint_table.read(self.file("lint.yaml", text), self.catalogue)[0].fix, fix)
+        self.assertIn("is what rules.yaml says of legacy-outside-capture", self.load(row.replace("Fix.", order.fix)))
+        two = without.replace("[legacy-outside-capture]", "[legacy-outside-capture, legacy-in-capture]")
+        self.assertIn("fix: missing", self.load(two))
 
     def test_bad_rows(self):
         for old, new, words in BAD:

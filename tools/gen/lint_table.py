@@ -14,13 +14,12 @@ import catalogue as catalogue_module  # noqa: E402
 
 LEVELS = ("error", "warning", "note", "off")
 SURE = {"documented": "proven", "measured": "measured", "reported": "likely", "inferred": "likely"}
-NEEDS = ("wakers", "guard")
+NEEDS = ("managed",)
 CHECKS = ("order", "guard")
 # By id: the word of SLIPSTREAM_CHECK that makes the remarks of a row, where it is not the first one.
 CHECK_OF = {}
 NEEDS_WORDS = {
-    "wakers": "needs to know which thread wakes which, which a preloaded library does not see",
-    "guard": "needs to know who touches managed memory, which nothing here looks at yet",
+    "managed": "needs to know who touches managed memory, which nothing here looks at yet",
 }
 CONDITIONS = ("least_bytes", "most_bytes", "least_count", "hot")
 GENERIC = "implicit-wait"
@@ -79,14 +78,26 @@ def _remarks(reader, slugs):
     return [(given, {})]
 
 
+def _only_remark(values, slugs):
+    """The rule of class order that a row is about alone, whose fix is then the row's too; None: of several, or of others."""
+    given = values.get("remarks")
+    if "from" in values or not isinstance(given, list) or len(given) != 1 or not isinstance(given[0], str):
+        return None
+    rule = slugs.get(given[0])
+    return rule if rule and rule.wait_class == "order" else None
+
+
 def _row(place, values, slugs):
     name = values.get("id")
     if not isinstance(name, str) or not name:
         raise place.error(None, "id", "missing")
     reader = catalogue_module._Reader(place, name, values)
-    for key in ("slug", "level", "sure", "what", "why", "fix"):
+    alone = _only_remark(values, slugs)
+    for key in ("slug", "level", "sure", "what", "why") + (() if alone else ("fix",)):
         if not values.get(key):
             raise reader.error(key, "missing")
+    if alone and values.get("fix") == alone.fix:
+        raise reader.error("fix", f"is what rules.yaml says of {alone.slug}: leave it out")
     reader.take("id", "text", None)
     slug = reader.take("slug", "text", None)
     if not catalogue_module.SLUG.match(slug):
@@ -94,6 +105,7 @@ def _row(place, values, slugs):
     level = reader.choice("level", LEVELS, None)
     sure = reader.choice("sure", tuple(dict.fromkeys(SURE.values())), None)
     texts = [reader.take(key, "text", None) for key in ("what", "why", "fix")]
+    texts[2] = texts[2] or alone.fix
     needs = reader.choice("needs", NEEDS, None) if "needs" in values else None
     remarks = _remarks(reader, slugs) if "remarks" in values else []
     if remarks and "check" in values:

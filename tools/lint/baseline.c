@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Lint, baseline (baseline.h): read before anything is judged, written at the end. Called by lint.c and finish.c. */
+/* Lint, baseline (baseline.h): read before anything is judged, written at the end. Called by options.c, lint.c and output.c. */
 #include "lint/baseline.h"
 
 #include <errno.h>

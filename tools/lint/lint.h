@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Lint: findings of a run held against rules, a configuration and a baseline. One way: struct report (report.h) -> uses, one for each
- * call site and rule of the catalogue (collect.c) -> results (results.c) -> baseline (baseline.c) -> writers -> exit status. Called by
+ * Lint: findings of a run held against rules, a configuration and a baseline. One way (lint_judge()): struct report (report.h) -> doubts, for
+ * which nothing can be clean (doubt.c) -> regions (regions.c) -> uses, one for each call site and rule of the catalogue (collect.c), and for
+ * each remark (remarks.c) -> results (results.c) -> budgets (budget.c) -> baseline (baseline.c); then writers and exit status. Called by
  * command.c for record files and programs, by trace/main.c for traces.
  *
  * One thread. Strings of the report stay the report's, which must live as long; everything else belongs to struct lint.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Lint, options and outputs: what the command and the program for traces share (options.c, output.c, finish.c). */
+/* Lint, options and outputs: what the command and the program for traces share (options.c, output.c). */
 #ifndef SLIPSTREAM_LINT_OUTPUT_H
 #define SLIPSTREAM_LINT_OUTPUT_H
 

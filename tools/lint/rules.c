@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "memory.h"
+#include "report_lines.h"
 
 static const char *const level_names[] = {[LINT_OFF] = "off",
 					  [LINT_NOTE] = "note",
@@ -132,9 +133,9 @@ void lint_rules_print(FILE *out)
 		}
 	}
 	(void)fprintf(out,
-		      "\nNot checked in this version, so that silence says nothing of them: %zu "
-		      "rules\n",
-		      missing);
+		      "\nNot checked in this version, so that silence says nothing of it: %zu "
+		      "rule%s\n",
+		      missing, plural(missing));
 	for (size_t i = 0; i < lint_rule_count; i++)
 		if (lint_rules[i].needs)
 			(void)fprintf(out, "%s %s: not checked, %s\n    %s\n", lint_rules[i].id,
