@@ -9,6 +9,7 @@
 
 #include <string.h>
 
+#include "check/kinds.h"
 #include "state/state.h"
 
 #define STREAMS_MAX  512
@@ -44,12 +45,6 @@ static bool creates(const struct call *call)
 {
 	return call->function == FUNCTION_cuStreamCreate ||
 	       call->function == FUNCTION_cuStreamCreateWithPriority;
-}
-
-static bool destroys(const struct call *call)
-{
-	return call->function == FUNCTION_cuStreamDestroy ||
-	       call->function == FUNCTION_cuStreamDestroy_v2;
 }
 
 static void add(const struct call *call, uint64_t handle)
@@ -148,7 +143,7 @@ static void before(const struct call *call, const uint64_t *arguments)
 	/* Whatever comes of it. */
 	if (call->stream_kind == STREAM_LEGACY)
 		legacy_is_used(state_context_id(call->context));
-	if (destroys(call))
+	if (check_destroys_stream(call))
 		remove_stream(arguments[0]);
 }
 

@@ -9,6 +9,7 @@
 
 #include <string.h>
 
+#include "check/kinds.h"
 #include "state/state.h"
 
 #define CAPTURES_MAX 64
@@ -55,12 +56,6 @@ static bool ends(const struct call *call)
 	default:
 		return false;
 	}
-}
-
-static bool destroys(const struct call *call)
-{
-	return call->function == FUNCTION_cuStreamDestroy ||
-	       call->function == FUNCTION_cuStreamDestroy_v2;
 }
 
 /* The first version had no mode: global. */
@@ -132,7 +127,7 @@ static void after(const struct call *call, const uint64_t *arguments, CUresult r
 {
 	struct check_side begun;
 
-	if (destroys(call)) {
+	if (check_destroys_stream(call)) {
 		remove_of(NULL, arguments[0]);
 	} else if (ends(call) && call->stream) {
 		remove_of(call->stream, 0);

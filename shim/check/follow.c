@@ -12,6 +12,7 @@
  */
 #include "check/access.h"
 #include "check/internal.h"
+#include "check/kinds.h"
 #include "check/lane.h"
 #include "check/map.h"
 
@@ -321,7 +322,7 @@ static bool is_record(const struct call *call)
 	       call->subject && call->stream_form == CALL_STREAM_ARGUMENT;
 }
 
-static void record_event(const struct call *call, const uint64_t *arguments)
+static void record_event(const struct call *call)
 {
 	uint32_t lane;
 
@@ -353,6 +354,16 @@ static void shared(uint64_t address)
 
 static void follow_object(const struct call *call, const uint64_t *arguments)
 {
+	if (check_exports_block(call)) {
+		shared(arguments[1]);
+	} else if (check_takes_time(call)) {
+		observe_event(arguments[1]);
+		observe_event(arguments[2]);
+	} else if (check_ends_context(call)) {
+		/* Events and blocks of other contexts are forgotten with those of this one. */
+		lane_forget_streams();
+		event_forget();
+	}
 	switch (call->function) {
 	case FUNCTION_cuEventCreate:
 		event_made(output(arguments[0]));
@@ -363,15 +374,6 @@ static void follow_object(const struct call *call, const uint64_t *arguments)
 		return;
 	case FUNCTION_cuIpcGetEventHandle:
 		event_is_foreign(arguments[1]);
-		return;
-	case FUNCTION_cuIpcGetMemHandle:
-	case FUNCTION_cuMemGetHandleForAddressRange:
-		shared(arguments[1]);
-		return;
-	case FUNCTION_cuEventElapsedTime:
-	case FUNCTION_cuEventElapsedTime_v2:
-		observe_event(arguments[1]);
-		observe_event(arguments[2]);
 		return;
 	case FUNCTION_cuCtxRecordEvent:
 		event_records(call->subject, CHECK_NONE);
@@ -386,17 +388,6 @@ static void follow_object(const struct call *call, const uint64_t *arguments)
 	case FUNCTION_cuMemAllocFromPoolAsync_ptsz:
 		block_made(output(arguments[0]), call->bytes);
 		return;
-	case FUNCTION_cuCtxDestroy:
-	case FUNCTION_cuCtxDestroy_v2:
-	case FUNCTION_cuCtxDetach:
-	case FUNCTION_cuDevicePrimaryCtxRelease:
-	case FUNCTION_cuDevicePrimaryCtxRelease_v2:
-	case FUNCTION_cuDevicePrimaryCtxReset:
-	case FUNCTION_cuDevicePrimaryCtxReset_v2:
-		/* Events and blocks of other contexts are forgotten with those of this one. */
-		lane_forget_streams();
-		event_forget();
-		return;
 	default:
 		return;
 	}
@@ -410,17 +401,10 @@ static void before(const struct call *call, const uint64_t *arguments)
 	under_way.freed_bytes = call->freed_bytes;
 	if (call->freed_bytes)
 		under_way.accesses = access_count();
-	switch (call->function) {
-	case FUNCTION_cuEventDestroy:
-	case FUNCTION_cuEventDestroy_v2:
-		/* What it stands for is gone with its name; the handle may come again at once. */
-		if (!check_lock())
-			break;
+	/* What it stands for is gone with its name; the handle may come again at once. */
+	if (check_destroys_event(call) && check_lock()) {
 		event_gone(arguments[0]);
 		check_unlock();
-		break;
-	default:
-		break;
 	}
 }
 
@@ -436,7 +420,7 @@ static void follow(const struct call *call, const uint64_t *arguments, struct us
 	uint32_t lane = CHECK_NONE;
 
 	if (is_record(call)) {
-		record_event(call, arguments);
+		record_event(call);
 	} else if (puts_work(call)) {
 		lane = lane_of(call);
 		if (lane == CHECK_NONE)

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "check/access.h"
+#include "check/kinds.h"
 #include "state/state.h"
 
 #define WORKS_MAX  128
@@ -274,12 +275,6 @@ static void judge(const struct call *call, const struct touched *touched)
 		check_remark_at(&waited.wait, 0, RULE_HOST_WAIT_FOR_DEVICE_ORDER, &submission);
 }
 
-static bool waits_for_stream(const struct call *call)
-{
-	return call->function == FUNCTION_cuStreamSynchronize ||
-	       call->function == FUNCTION_cuStreamSynchronize_ptsz;
-}
-
 static void after(const struct call *call, const uint64_t *arguments, CUresult result)
 {
 	const struct catalogue_row *row = &catalogue_rows[call->function];
@@ -296,7 +291,7 @@ static void after(const struct call *call, const uint64_t *arguments, CUresult r
 	if (result != CUDA_SUCCESS ||
 	    (row->kind != CATALOGUE_KIND_WAIT && row->kind != CATALOGUE_KIND_QUERY))
 		return;
-	if (!waits_for_stream(call) || !call->stream || call->stream_kind == STREAM_LEGACY) {
+	if (!check_waits_for_stream(call) || !call->stream || call->stream_kind == STREAM_LEGACY) {
 		take_all();
 		return;
 	}

@@ -7,6 +7,7 @@
  */
 #include "check/internal.h"
 
+#include "check/kinds.h"
 #include "clock.h"
 
 /* So many in a row. */
@@ -25,14 +26,7 @@ static __thread struct row row __attribute__((tls_model("initial-exec")));
 
 static bool is_query(const struct call *call)
 {
-	switch (call->function) {
-	case FUNCTION_cuStreamQuery:
-	case FUNCTION_cuStreamQuery_ptsz:
-	case FUNCTION_cuEventQuery:
-		return true;
-	default:
-		return false;
-	}
+	return check_queries_stream(call) || check_queries_event(call);
 }
 
 static void after(const struct call *call, const uint64_t *arguments, CUresult result)

@@ -13,6 +13,7 @@
 #include "check/internal.h"
 
 #include "check/access.h"
+#include "check/kinds.h"
 #include "check/lane.h"
 #include "check/map.h"
 #include "state/state.h"
@@ -139,13 +140,12 @@ static bool is_told_by(const struct call *call, const uint64_t *arguments)
 	return call->bytes <= FLAG_BYTES && is_shared(call->destination);
 }
 
+/* Not a detach, which may leave the context, nor a reset, behind which the thread may go on with it: what is open then is told later. */
 static bool gives_up(const struct call *call)
 {
+	if (check_destroys_event(call) || check_destroys_stream(call))
+		return true;
 	switch (call->function) {
-	case FUNCTION_cuEventDestroy:
-	case FUNCTION_cuEventDestroy_v2:
-	case FUNCTION_cuStreamDestroy:
-	case FUNCTION_cuStreamDestroy_v2:
 	case FUNCTION_cuIpcCloseMemHandle:
 	case FUNCTION_cuCtxDestroy:
 	case FUNCTION_cuCtxDestroy_v2:
@@ -226,22 +226,18 @@ static void after(const struct call *call, const uint64_t *arguments, CUresult r
 		return;
 	if (freed)
 		forget_block(freed);
-	switch (call->function) {
-	case FUNCTION_cuIpcGetMemHandle:
-	case FUNCTION_cuMemGetHandleForAddressRange:
+	if (check_exports_block(call)) {
 		share(arguments[1]);
 		return;
+	}
+	if (check_ends_context(call)) {
+		forget_all_blocks();
+		return;
+	}
+	switch (call->function) {
 	case FUNCTION_cuIpcOpenMemHandle:
 	case FUNCTION_cuIpcOpenMemHandle_v2:
 		share(*(const uint64_t *)(uintptr_t)arguments[0]);
-		return;
-	case FUNCTION_cuCtxDestroy:
-	case FUNCTION_cuCtxDestroy_v2:
-	case FUNCTION_cuDevicePrimaryCtxRelease:
-	case FUNCTION_cuDevicePrimaryCtxRelease_v2:
-	case FUNCTION_cuDevicePrimaryCtxReset:
-	case FUNCTION_cuDevicePrimaryCtxReset_v2:
-		forget_all_blocks();
 		return;
 	default:
 		break;

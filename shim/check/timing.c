@@ -9,6 +9,8 @@
 
 #include <string.h>
 
+#include "check/kinds.h"
+
 #define EVENTS_MAX 1024
 
 struct timed {
@@ -106,8 +108,7 @@ static void destroyed(uint64_t handle)
 
 static void before(const struct call *call, const uint64_t *arguments)
 {
-	if (call->function == FUNCTION_cuEventDestroy ||
-	    call->function == FUNCTION_cuEventDestroy_v2)
+	if (check_destroys_event(call))
 		destroyed(arguments[0]);
 }
 

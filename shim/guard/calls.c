@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "check/access.h"
+#include "check/kinds.h"
 #include "config.h"
 #include "driver/find.h"
 #include "emit/emit.h"
@@ -350,32 +351,12 @@ static void submitted(const struct call *call, const uint64_t *arguments)
 
 static bool asks_for_event(const struct call *call)
 {
-	switch (call->function) {
-	case FUNCTION_cuEventSynchronize:
-	case FUNCTION_cuEventQuery:
-		return true;
-	default:
-		return false;
-	}
+	return check_waits_for_event(call) || check_queries_event(call);
 }
 
 static bool asks_for_stream(const struct call *call)
 {
-	switch (call->function) {
-	case FUNCTION_cuStreamSynchronize:
-	case FUNCTION_cuStreamSynchronize_ptsz:
-	case FUNCTION_cuStreamQuery:
-	case FUNCTION_cuStreamQuery_ptsz:
-		return true;
-	default:
-		return false;
-	}
-}
-
-static bool asks_for_times(const struct call *call)
-{
-	return call->function == FUNCTION_cuEventElapsedTime ||
-	       call->function == FUNCTION_cuEventElapsedTime_v2;
+	return check_waits_for_stream(call) || check_queries_stream(call);
 }
 
 /* Times are there: both events are complete. */
@@ -425,12 +406,6 @@ static void observed(const struct call *call)
 		/* A context's, or one that nobody knows. */
 		end_all();
 	}
-}
-
-static bool ends_context(const struct call *call)
-{
-	return catalogue_rows[call->function].kind == CATALOGUE_KIND_CONTEXT &&
-	       call->stream_form == CALL_STREAM_CONTEXT;
 }
 
 /* What drains the device, or is something else that may wait. */
@@ -498,10 +473,10 @@ static void before(const struct call *call, const uint64_t *arguments)
 	if (frees_host(call) && guard_count)
 		freeing(call, arguments[0]);
 	/* Its memory may go with a context: later the pages may be somebody else's. */
-	if (ends_context(call))
+	if (check_ends_context(call))
 		end_all();
 	own.event = 0;
-	if (asks_for_times(call)) {
+	if (check_takes_time(call)) {
 		own.timed[0] = state_event_stands_for(arguments[1]);
 		own.timed[1] = state_event_stands_for(arguments[2]);
 	}
@@ -570,7 +545,7 @@ static void learn(const struct call *call, const uint64_t *arguments, CUresult r
 	/* Else a rule of order does so. */
 	if (!(config.check & CONFIG_CHECK_ORDER))
 		parameters_named(call, arguments);
-	if (guard_count && asks_for_times(call))
+	if (guard_count && check_takes_time(call))
 		timed(arguments);
 	else if (is_wait(call))
 		observed(call);
