@@ -23,8 +23,6 @@
 #include "state/state.h"
 #include "sync/site.h"
 
-#define PAGE UINT64_C(4096)
-
 bool guard_on;
 
 static const char *given_up; /* why nothing is guarded any more */
@@ -195,14 +193,14 @@ static bool find_pages(struct guard *guard, enum memory_kind kind)
 	    guard->end - guard->begin > bytes - (guard->begin - start))
 		return false;
 	guard->block = start;
-	guard->pages = guard->begin & ~(PAGE - 1);
-	guard->pages_end = (guard->end + PAGE - 1) & ~(PAGE - 1);
+	guard->pages = guard_page_of(guard->begin);
+	guard->pages_end = guard_page_end(guard->end);
 	if (kind == MEMORY_PINNED)
 		return true;
 	if (guard->pages < start)
-		guard->pages += PAGE;
+		guard->pages += GUARD_PAGE;
 	if (guard->pages_end > start + bytes)
-		guard->pages_end -= PAGE;
+		guard->pages_end -= GUARD_PAGE;
 	return guard->pages < guard->pages_end;
 }
 

@@ -31,7 +31,6 @@
 #include "libc.h"
 #include "sync/site.h"
 
-#define PAGE UINT64_C(4096)
 /* Stack that a remark takes, at most; a signal stack with less left gets none. */
 #define STACK_NEEDED 12288
 /* Bit of a page fault's error code. */
@@ -159,7 +158,7 @@ static bool has_stack(const ucontext_t *context)
  */
 static bool may_be_about_others(uint64_t address, const uint8_t *pc)
 {
-	uint64_t left = PAGE - ((uintptr_t)pc & (PAGE - 1));
+	uint64_t left = guard_page_of((uintptr_t)pc) + GUARD_PAGE - (uintptr_t)pc;
 	unsigned int width = guard_wide_read(pc, left < 15 ? (unsigned int)left : 15);
 	uint32_t i;
 
@@ -175,13 +174,13 @@ static bool may_be_about_others(uint64_t address, const uint8_t *pc)
 /* True: the access is to be made again. */
 static bool settle(uint64_t address, const uint8_t *pc, bool is_write, struct guard_finds *finds)
 {
-	uint64_t page = address & ~(PAGE - 1);
+	uint64_t page = guard_page_of(address);
 	struct guard_held held;
 	bool is_ours;
 
 	if (!guard_lock(&held)) {
 		/* From inside a room, about something that the program gave us. */
-		syscall(SYS_mprotect, page, PAGE, PROT_READ | PROT_WRITE);
+		syscall(SYS_mprotect, page, GUARD_PAGE, PROT_READ | PROT_WRITE);
 		return true;
 	}
 	is_ours = guard_has_page(page);

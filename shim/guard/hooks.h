@@ -16,9 +16,9 @@
 #include <stdint.h>
 
 #define GUARD_LINK_NAME    "slipstream_guard_link"
-#define GUARD_LINK_VERSION 1
+#define GUARD_LINK_VERSION 2
 
-enum guard_access { GUARD_READS, GUARD_WRITES, GUARD_FREES };
+enum guard_access { GUARD_READS, GUARD_WRITES };
 
 /* Memory that the kernel may touch until guard_hooks.end(). Of a call with more parts nothing at all is protected meanwhile. */
 #define GUARD_PARTS 12
@@ -48,7 +48,6 @@ struct guard_link {
 	const struct guard_hooks *hooks; /* set once, release; read by every function, acquire */
 	/* The C library's own. */
 	int (*sigaction)(int number, const struct sigaction *action, struct sigaction *ret_before);
-	int (*mprotect)(void *address, size_t size, int protection);
 };
 
 #endif

@@ -12,6 +12,24 @@
 
 struct state_stream;
 
+/* ---- pages ---- */
+
+#define GUARD_PAGE UINT64_C(4096)
+
+/* Where the page of this address begins. */
+static inline uint64_t guard_page_of(uint64_t address)
+{
+	return address & ~(GUARD_PAGE - 1);
+}
+
+/* Where the last page of bytes that end here ends. */
+static inline uint64_t guard_page_end(uint64_t end)
+{
+	return guard_page_of(end + GUARD_PAGE - 1);
+}
+
+/* ---- copies ---- */
+
 /* "known complete with this operation of this stream" */
 struct guard_mark {
 	const struct state_stream *stream;

@@ -36,7 +36,7 @@ static void begin(struct guard_span *span, const void *bytes, size_t size, enum 
 	if (guard_lock(&held)) {
 		if (!guard_in_driver())
 			guard_accessed(from, to, access == GUARD_WRITES, false, &finds);
-		if (guard_has_pages(from & ~UINT64_C(4095), to))
+		if (guard_has_pages(guard_page_of(from), to))
 			guard_apply(from, to);
 		guard_unlock(&held);
 		if (finds.count)

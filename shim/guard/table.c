@@ -28,7 +28,6 @@
 #define OPENED_MAX 64
 #define SPANS_MAX  512
 #define PLAIN_MAX  64
-#define PAGE       UINT64_C(4096)
 /* Signals as the kernel's call counts them. */
 #define SIGNALS_ALL UINT64_MAX
 
@@ -193,7 +192,7 @@ static int wanted(uint64_t at, uint64_t *next)
 	}
 	for (i = 0; i < opened_count; i++) {
 		limit(at, opened[i], next);
-		limit(at, opened[i] + PAGE, next);
+		limit(at, opened[i] + GUARD_PAGE, next);
 		is_open |= at == opened[i];
 	}
 	for (i = 0; i < SPANS_MAX; i++) {
@@ -253,7 +252,7 @@ bool guard_has_pages(uint64_t begin, uint64_t end)
 
 void guard_apply(uint64_t begin, uint64_t end)
 {
-	apply(begin & ~(PAGE - 1), (end + PAGE - 1) & ~(PAGE - 1));
+	apply(guard_page_of(begin), guard_page_end(end));
 }
 
 static void count_is(uint32_t count)
@@ -316,7 +315,7 @@ void guard_open_page(uint64_t page)
 	opened[i] = page;
 	if (i == opened_count)
 		opened_count++;
-	apply(page, page + PAGE);
+	apply(page, page + GUARD_PAGE);
 }
 
 void guard_close_opened(void)
@@ -326,7 +325,7 @@ void guard_close_opened(void)
 	opened_count = 0;
 	for (i = 0; i < count; i++)
 		if (guard_has_page(opened[i]))
-			apply(opened[i], opened[i] + PAGE);
+			apply(opened[i], opened[i] + GUARD_PAGE);
 	/* Acquire: pairs with guard_span_give(). */
 	if (__atomic_exchange_n(&is_stale, 0, __ATOMIC_ACQUIRE))
 		for (i = 0; i < guard_count; i++)
@@ -351,8 +350,8 @@ uint32_t guard_span_take(uint64_t begin, uint64_t end)
 	uint32_t i, start = (uint32_t)((uintptr_t)__builtin_thread_pointer() >> 12);
 	uint64_t none;
 
-	begin &= ~(PAGE - 1);
-	end = (end + PAGE - 1) & ~(PAGE - 1);
+	begin = guard_page_of(begin);
+	end = guard_page_end(end);
 	for (i = 0; i < SPANS_MAX; i++) {
 		struct span *span = &spans[(start + i) % SPANS_MAX];
 

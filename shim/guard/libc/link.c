@@ -5,22 +5,15 @@
 #include <dlfcn.h>
 #include <signal.h>
 #include <stddef.h>
-#include <sys/mman.h>
 
 static int own_sigaction(int number, const struct sigaction *action, struct sigaction *ret_before)
 {
 	return LIBC_REAL(sigaction)(number, action, ret_before);
 }
 
-static int own_mprotect(void *address, size_t size, int protection)
-{
-	return LIBC_REAL(mprotect)(address, size, protection);
-}
-
 LIBC_EXPORT struct guard_link slipstream_guard_link = {
 	.version = GUARD_LINK_VERSION,
 	.sigaction = own_sigaction,
-	.mprotect = own_mprotect,
 };
 
 extern struct libc_name __start_guard_names[] __attribute__((visibility("hidden")));
