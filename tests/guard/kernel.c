@@ -61,9 +61,10 @@ static void end_destination(void)
 ssize_t __recvfrom_chk(int fd, void *bytes, size_t size, size_t room, int flags,
 		       struct sockaddr *from, socklen_t *length);
 static char other[8];
-static socklen_t length = sizeof(struct sockaddr_storage);
+static socklen_t address_length = sizeof(struct sockaddr_storage);
 #define RECVFROM_CHK                                                                               \
-	__recvfrom_chk(ends[0], other, 8, sizeof(other), 0, (struct sockaddr *)host, &length)
+	__recvfrom_chk(ends[0], other, 8, sizeof(other), 0, (struct sockaddr *)host,               \
+		       &address_length)
 
 CALL_CASE(do_read, read(ends[0], host, 8), 8)                        /* FOUND: read L01 */
 CALL_CASE(do_write, write(file, host, 8), 8)                         /* FOUND: write L01 */
@@ -148,6 +149,25 @@ static void guarded_meanwhile(void)
 	end_destination();
 }
 
+/* The page is guarded once such a read is over, from the next driver call on. */
+static void guarded_again(void)
+{
+	pthread_t reader;
+
+	begin_destination();
+	memset(host, 42, REGION);
+	reader = new_thread(read_now, NULL);
+	sleep_ms(10);
+	for (int i = 0; i < 10; i++)
+		busy_on(stream);
+	OK(cuMemcpyDtoHAsync(host, data, 512, stream));
+	CHECK(write(ends[1], "12345678", 8) == 8);
+	CHECK(!pthread_join(reader, NULL));
+	busy_on(second);
+	sum += (unsigned int)host[8]; /* FOUND: guarded-again L01 */
+	end_destination();
+}
+
 /* What is wrong stays wrong. */
 static void wrong(void)
 {
@@ -201,6 +221,7 @@ static const struct guard_case cases[] = {
 	{"source", source},
 	{"beside", beside},
 	{"guarded-meanwhile", guarded_meanwhile},
+	{"guarded-again", guarded_again},
 	{"wrong", wrong},
 	{"while-loading", while_loading},
 	{"getrandom", do_getrandom},
