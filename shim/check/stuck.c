@@ -76,21 +76,6 @@ static void add_gate(const struct state_stream *stream, uint64_t number)
 		check_lost("waits for values: too many streams");
 }
 
-static uint32_t pending_stored(const struct call *call)
-{
-	return call->pending_count < CALL_PENDING_MAX ? call->pending_count : CALL_PENDING_MAX;
-}
-
-static bool has_pending(const struct call *call, unsigned int scope)
-{
-	uint32_t i;
-
-	for (i = 0; i < pending_stored(call); i++)
-		if (state_in_scope(call, call->pending[i].stream, scope))
-			return true;
-	return false;
-}
-
 static bool has_gate(const struct call *call)
 {
 	bool found = false;
@@ -98,7 +83,7 @@ static bool has_gate(const struct call *call)
 
 	if (!__atomic_load_n(&gate_count, __ATOMIC_RELAXED) || !check_lock())
 		return false;
-	for (i = 0; i < pending_stored(call) && !found; i++)
+	for (i = 0; i < state_pending_stored(call) && !found; i++)
 		found = is_gate(call->pending[i].stream);
 	check_unlock();
 	return found;
@@ -115,7 +100,7 @@ static uint32_t rule_of_row(const struct call *call, const struct catalogue_row 
 		if (rule->wait_class == WAIT_EXPLICIT)
 			return has_gate(call) ? RULE_STUCK_ASKED_WAIT : RULE_COUNT;
 		if (rule->wait_class == WAIT_IMPLICIT && !(rule->flags & RECORD_RULE_ROOM) &&
-		    rule->scope != CATALOGUE_SCOPE_HOST && has_pending(call, rule->scope))
+		    rule->scope != CATALOGUE_SCOPE_HOST && state_has_pending(call, rule->scope))
 			return RULE_STUCK_WAIT;
 	}
 	return RULE_COUNT;

@@ -148,6 +148,16 @@ bool state_in_scope(const struct call *call, const struct state_stream *stream, 
 	}
 }
 
+bool state_has_pending(const struct call *call, unsigned int scope)
+{
+	uint32_t count = state_pending_stored(call), i;
+
+	for (i = 0; i < count; i++)
+		if (state_in_scope(call, call->pending[i].stream, scope))
+			return true;
+	return false;
+}
+
 #define BIT(scope) (1U << CATALOGUE_SCOPE_##scope)
 
 /* In one of the scopes, as state_in_scope() says? Each synchronous copy asks it of every stream with work. On the legacy stream STREAM comes with LEGACY. */

@@ -151,6 +151,13 @@ bool state_was_refused(const struct call *call, CUresult result);
 
 /* Do the streams of `pending` lie in this scope (enum catalogue_scope) of the call? */
 bool state_in_scope(const struct call *call, const struct state_stream *stream, unsigned int scope);
+/* Does any of them, of those that fit? */
+bool state_has_pending(const struct call *call, unsigned int scope);
+/* How many fit into pending[]. */
+static inline uint32_t state_pending_stored(const struct call *call)
+{
+	return call->pending_count < CALL_PENDING_MAX ? call->pending_count : CALL_PENDING_MAX;
+}
 
 /*
  * For calls that no rule explains, after the real call (any.c): streams of any context with work

@@ -77,22 +77,6 @@ struct verdict {
 	bool anywhere;   /* everything that is pending instead */
 };
 
-static uint32_t pending_stored(const struct call *call)
-{
-	return call->pending_count < CALL_PENDING_MAX ? call->pending_count : CALL_PENDING_MAX;
-}
-
-static bool has_pending(const struct call *call, unsigned int scope)
-{
-	uint32_t count = pending_stored(call);
-	uint32_t i;
-
-	for (i = 0; i < count; i++)
-		if (state_in_scope(call, call->pending[i].stream, scope))
-			return true;
-	return false;
-}
-
 static void add_candidates(const struct call *call, const struct verdict *verdict,
 			   struct emit_finding *finding, struct emit_candidate *candidates)
 {
@@ -104,7 +88,7 @@ static void add_candidates(const struct call *call, const struct verdict *verdic
 		for (i = 0; i < count; i++)
 			state_candidate(&anywhere[i], &candidates[finding->candidate_count++]);
 	} else if (verdict->candidates) {
-		for (i = 0; i < pending_stored(call); i++)
+		for (i = 0; i < state_pending_stored(call); i++)
 			if (state_in_scope(call, call->pending[i].stream,
 					   catalogue_rules[verdict->rule].scope))
 				state_candidate(&call->pending[i],
@@ -193,7 +177,7 @@ static bool is_certain(const struct call *call, unsigned int scope)
 {
 	uint32_t i;
 
-	for (i = 0; i < pending_stored(call); i++)
+	for (i = 0; i < state_pending_stored(call); i++)
 		if (call->pending[i].certain &&
 		    state_in_scope(call, call->pending[i].stream, scope))
 			return true;
@@ -290,7 +274,7 @@ static __attribute__((noinline)) bool is_wait(const struct call *call,
 			ret_verdict->candidates = rule->scope != CATALOGUE_SCOPE_HOST;
 			return true;
 		}
-		if (has_pending(call, rule->scope)) {
+		if (state_has_pending(call, rule->scope)) {
 			if (!stands_out(call, rule, idle_ns, ret_verdict))
 				continue;
 			ret_verdict->candidates = true;
@@ -315,7 +299,7 @@ is_join(const struct call *call, const struct catalogue_row *row, uint32_t held,
 	for (held &= CATALOGUE_HELD_RULES; held; held &= held - 1) {
 		number = row->rules[__builtin_ctz(held)] - 1U;
 		rule = &catalogue_rules[number];
-		if (rule->wait_class == WAIT_DEVICE && has_pending(call, rule->scope)) {
+		if (rule->wait_class == WAIT_DEVICE && state_has_pending(call, rule->scope)) {
 			*ret_rule = number;
 			return true;
 		}
