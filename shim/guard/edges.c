@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * Guard, edges: what the host knows of a copy by what it knows of other streams (internal.h). Called by calls.c with the lock held.
+ * Guard, edges: what the host knows of a copy by what it knows of other streams (internal.h). Called by heard.c and its neighbours with the lock held.
  *
  * State draws only such conclusions of a wait as no schedule breaks, and does not follow event waits; for a guard that would be too few: a wait
  * that orders would be taken for none. So each guard has marks of its own, "complete with this operation of that stream": of its own copy, and of

@@ -5,7 +5,10 @@
  * of a source not be written. An access faults; the fault handler makes a remark with both places (rules early-host-read, early-host-write), ends
  * the guard, and lets the access go on. Off by default: SLIPSTREAM_CHECK=guard, mode observe, and only where libslipstream-guard.so is preloaded, too (hooks.h).
  *
- *	calls.c		which copies are guarded, and by which calls the host can know that they have finished
+ *	calls.c		around each driver call; the beginning, and forks
+ *	copies.c	which copies are guarded, and which pages of them
+ *	heard.c		by which calls the host can know that they have finished
+ *	finds.c		accesses that came too early, and how they are told
  *	edges.c		what ends behind what: streams that go on behind a copy
  *	table.c		guards, and the protection of their pages
  *	fault.c		the handler, and the program's own

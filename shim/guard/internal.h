@@ -113,6 +113,30 @@ void guard_table_forget(void);
 extern bool guard_on;
 /* This thread is inside the driver: what it touches is the driver's business. */
 bool guard_in_driver(void);
+/* Nothing is guarded any more, for good. A constant text. */
+void guard_give_up(const char *why);
+bool guard_has_given_up(void);
+/* What is guarded now is so no more: the host may know of any copy. Without the lock. */
+void guard_let_go(void);
+
+/* ---- copies.c ---- */
+
+/* A copy was submitted: it is guarded, or a note says why not. Without the lock. */
+void guard_copied(const struct call *call);
+/* Memory that the host can reach, or may reach. `kind`: enum memory_kind. */
+bool guard_is_host_kind(uint8_t kind);
+
+/* ---- heard.c: without the lock ---- */
+
+/* Before a call: what its events stand for. */
+void guard_asks(const struct call *call, const uint64_t *arguments);
+/* Behind the same one, if it succeeded: the host knows what that has told it. */
+void guard_heard(const struct call *call, const uint64_t *arguments);
+/* Behind one that put an operation on a stream, which is not captured. */
+void guard_submitted(const struct call *call, const uint64_t *arguments);
+
+/* ---- finds.c ---- */
+
 /* An access to these bytes: whatever is too early is in `finds`, and its guards have ended. Under the lock. True: there was any guard with such bytes. */
 bool guard_accessed(uint64_t begin, uint64_t end, bool is_write, bool is_free,
 		    struct guard_finds *finds);
@@ -120,8 +144,6 @@ bool guard_accessed(uint64_t begin, uint64_t end, bool is_write, bool is_free,
 void guard_tell(const struct guard_finds *finds, const struct check_side *here);
 /* The same for an access that no call of the driver made, at this site. */
 void guard_tell_access(const struct guard_finds *finds, uint32_t site);
-/* Nothing is guarded any more, for good. A constant text. */
-void guard_give_up(const char *why);
 
 /* ---- edges.c: with the lock ---- */
 
