@@ -13,6 +13,7 @@
 #include "memory.h"
 #include "program.h"
 #include "run.h"
+#include "step_mark.h"
 
 #define LISTING_MAX    (256 * 1024)
 #define NVTX_INJECTION "NVTX_INJECTION64_PATH"
@@ -90,7 +91,7 @@ bool run_preload_wants_nvtx(void)
 {
 	const char *ranges = getenv("SLIPSTREAM_NVTX"), *step = getenv("SLIPSTREAM_STEP");
 
-	return (ranges && *ranges) || (step && !strncmp(step, "nvtx:", 5));
+	return (ranges && *ranges) || (step && !strncmp(step, STEP_OF_NVTX, strlen(STEP_OF_NVTX)));
 }
 
 const char *run_preload_other_nvtx(const char *library)

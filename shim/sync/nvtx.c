@@ -19,7 +19,9 @@
 
 #include "config.h"
 #include "emit/emit.h"
+#include "step_mark.h"
 #include "sync/region.h"
+#include "sync/step.h"
 
 #define TABLE_OF_CALLBACKS 1
 #define MODULE_CORE        1
@@ -62,7 +64,6 @@ enum { MESSAGE_ASCII = 1, MESSAGE_WIDE = 2, MESSAGE_REGISTERED = 3 };
 #define STRINGS_MAX 4096
 #define OF_DEFAULT  1    /* source of the default domain's regions; the n-th domain's: 2 + n */
 #define NOT_TRACKED (-2) /* what push and pop return where nobody follows them */
-#define OF_NVTX     "nvtx:"
 
 struct name {
 	uint32_t is_ready; /* release store; pairs with the acquire load in find() */
@@ -205,8 +206,8 @@ static bool fits_any(const char *list, const char *name, const char *domain)
 
 static const char *mark_wanted(void)
 {
-	return config.step && !strncmp(config.step, OF_NVTX, strlen(OF_NVTX))
-		       ? config.step + strlen(OF_NVTX)
+	return config.step && !strncmp(config.step, STEP_OF_NVTX, strlen(STEP_OF_NVTX))
+		       ? config.step + strlen(STEP_OF_NVTX)
 		       : NULL;
 }
 
@@ -248,7 +249,7 @@ static void mark(const void *domain, const char *name)
 	int saved_errno = errno;
 
 	if (fits_any(mark_wanted(), name, domain_name(domain)))
-		region_step();
+		step_begin();
 	errno = saved_errno;
 }
 

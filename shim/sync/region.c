@@ -16,6 +16,7 @@
 
 #include "emit/emit.h"
 #include "state/launch.h"
+#include "sync/step.h"
 
 #define DEPTH_MAX 128 /* regions of a thread that are open at once, those without a name too */
 #define NAMED_MAX 32
@@ -94,7 +95,7 @@ static bool know(struct entry *entry, uint32_t parent, bool early)
 /* Id of the innermost of the first `count` named ones. One that began before the steps lies in them now. */
 static uint32_t innermost(uint32_t count, bool early)
 {
-	uint32_t outer = step_region(), i, id;
+	uint32_t outer = step_region_id(), i, id;
 
 	for (i = 0; i < count; i++) {
 		struct entry *entry = &stack.entries[i];
@@ -242,7 +243,7 @@ static void add_to_entry(struct entry *entry, const struct emit_spent *spent)
 /* The figures of the records are raised with each finding, so that a killed process has left them, too. */
 void region_count(const struct emit_spent *spent)
 {
-	uint32_t outer = step_region(), i;
+	uint32_t outer = step_region_id(), i;
 
 	for (i = 0; i < stack.named; i++) {
 		struct entry *entry = &stack.entries[i];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * Region: what the program says it is doing. Three sources: the public header (include/slipstream/slipstream.h), NVTX ranges (nvtx.c), steps
- * (step.c). Regions of the first two belong to the thread that began them, and nest; a step is the whole process's, and lies around them.
+ * (step.h). Regions of the first two belong to the thread that began them, and nest; a step is the whole process's, and lies around them.
  *
  * The exported functions may be called from any thread at any time, before any driver call too. Deeper than the bounds regions are counted
  * and forgotten; the one around them stands for them. Signal handlers may begin regions, too, and end them.
@@ -30,7 +30,7 @@ void region_copy_name(char *into, const char *name);
 
 /*
  * `name` NULL: no region, only its place among the others of its source. Returns how many regions of this source were open in this thread
- * (region_end(): are still open), -1 where it ended none.
+ * (region_end(): are still open), -1 where it ended none. Of the calling thread alone, signal handlers included; both keep errno.
  */
 int region_begin(uint16_t source, const char *name);
 int region_end(uint16_t source);
@@ -43,18 +43,5 @@ bool region_allows(void);
 bool region_is_own_process(void);
 /* One finding of the calling thread: for each entry of a region around it, and for the step. Keeps errno. */
 void region_count(const struct emit_spent *spent);
-
-/* ---- step.c ---- */
-
-/* A new step begins, in the whole process. */
-void region_step(void);
-/* Id of the step in the open record file; 0: no step has begun, or it has no record. */
-uint32_t step_region(void);
-void step_count(const struct emit_spent *spent);
-
-/* Reads SLIPSTREAM_STEP. Called once, before any call goes through sync. */
-void step_prepare(void);
-extern bool step_functions_any; /* written by step_prepare() only */
-bool step_is_function(uint32_t function);
 
 #endif

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 /*
- * Step: a region of the whole process that begins anew with each call of its marker (region.h): slipstream_step() of the public header, a driver
+ * Step: a region of the whole process that begins anew with each call of its marker (step.h): slipstream_step() of the public header, a driver
  * function, or an NVTX mark (nvtx.c). Any thread may mark; what any thread waits for between two marks belongs to the step that runs.
  *
  * `step` is shared by all threads, in relaxed atomics: a wait that ends while another thread marks belongs to one of the two steps. What comes
  * before the first mark belongs to none.
  */
+#include "sync/step.h"
+
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
@@ -13,10 +15,10 @@
 #include "catalogue/catalogue.h"
 #include "config.h"
 #include "emit/emit.h"
+#include "step_mark.h"
 #include "sync/region.h"
 
 #define NAME        "step"
-#define OF_NVTX     "nvtx:" /* as in nvtx.c */
 #define STEP_EXPORT __attribute__((visibility("default")))
 
 static struct {
@@ -76,7 +78,7 @@ static struct record_region *record_of(uint32_t *ret_id)
 	return known.record;
 }
 
-void region_step(void)
+void step_begin(void)
 {
 	/* A thread that found the record in this process needs no system call. */
 	if (!region_is_own_process() || !known.generation || known.generation != emit_generation())
@@ -84,19 +86,19 @@ void region_step(void)
 	clear_figures();
 	__atomic_add_fetch(&step.number, 1, __ATOMIC_RELAXED);
 	if (region_is_own_process())
-		(void)step_region();
+		(void)step_region_id();
 }
 
 STEP_EXPORT void slipstream_step(void)
 {
 	int saved_errno = errno;
 
-	region_step();
+	step_begin();
 	errno = saved_errno;
 }
 
 /* Marks that came before the file was open are steps, too: they are made good here. */
-uint32_t step_region(void)
+uint32_t step_region_id(void)
 {
 	uint32_t id;
 	struct record_region *record = record_of(&id);
@@ -154,7 +156,7 @@ void step_prepare(void)
 	bool any = false;
 	uint32_t i;
 
-	if (!length || !strncmp(name, OF_NVTX, strlen(OF_NVTX)))
+	if (!length || !strncmp(name, STEP_OF_NVTX, strlen(STEP_OF_NVTX)))
 		return;
 	for (i = 0; i < FUNCTION_COUNT; i++) {
 		marks[i] = !strncmp(function_names[i], name, length) &&

@@ -40,6 +40,7 @@
 #include "sync/idle.h"
 #include "sync/region.h"
 #include "sync/site.h"
+#include "sync/step.h"
 
 /* Blocked at least this long where no known work explains it. */
 #define UNEXPLAINED_NS 50000
@@ -424,7 +425,7 @@ void sync_after(struct call *call, CUresult result)
 	uint32_t held, key;
 
 	if (__builtin_expect(step_functions_any, 0) && step_is_function(call->function))
-		region_step();
+		step_begin();
 	/* What a rewrite did in the driver's place says nothing of the driver's cost. */
 	if (call->flags & (CALL_CAPTURED | CALL_REWRITTEN))
 		return;

@@ -8,6 +8,7 @@
 
 #include "lint/config_nodes.h"
 #include "memory.h"
+#include "step_mark.h"
 
 #define ALL "*@*"
 
@@ -110,7 +111,7 @@ static bool read_step_key(struct reader *reader, void *target, const char *key,
 	text = config_word(reader, key, value);
 	if (!text || !check_pattern(reader, key, value, text))
 		return false;
-	reader->config->step = memory_format("nvtx:%s", text);
+	reader->config->step = memory_format(STEP_OF_NVTX "%s", text);
 	return true;
 }
 

@@ -33,7 +33,7 @@ MAY_USE = {
     "entry": {"catalogue", "check", "guard", "driver", "emit", "legacy", "pool", "rewrite", "stage", "state", "sync"},
 }
 # Words that all rooms share: below every room, so these may use no room, only each other.
-SHARED = {"calibration_copies.h", "call.h", "cgroup.h", "clock.h", "config.h", "counter.h", "deny_list.h", "libc.h", "options.def", "ranks.def", "tables.def", "uncancelled.h", "emit/record.h", "emit/usdt_how.h", "rewrite/policy.def", "sync/site_key.h",
+SHARED = {"calibration_copies.h", "call.h", "cgroup.h", "clock.h", "config.h", "counter.h", "deny_list.h", "libc.h", "options.def", "ranks.def", "tables.def", "uncancelled.h", "emit/record.h", "emit/usdt_how.h", "rewrite/policy.def", "step_mark.h", "sync/site_key.h",
            "tracing/event.h", "tracing/provider/provider.h"}
 # Sources beside the rooms; they use no room either.
 BESIDE = {"cgroup.c", "clock.c", "config.c", "deny_list.c", "libc.c"}
