@@ -15,6 +15,7 @@
 #include "check/kinds.h"
 #include "check/lane.h"
 #include "check/map.h"
+#include "check/memory_kinds.h"
 
 #include <string.h>
 
@@ -44,10 +45,10 @@ struct found {
 
 /* ---- operands ---- */
 
+/* What the device reaches by an address. Pageable memory it does not: such copies go by memory of the driver's. */
 static bool is_followed_memory(uint8_t kind)
 {
-	return kind == MEMORY_DEVICE || kind == MEMORY_POOL || kind == MEMORY_MANAGED ||
-	       kind == MEMORY_PINNED || kind == MEMORY_REGISTERED;
+	return check_is_device(kind) || check_is_common(kind);
 }
 
 /* Bytes that are touched for certain from the operand's address on: of a rectangle its first row; 0: not known. */
@@ -212,12 +213,6 @@ static bool is_between_devices(const struct call *call)
 	       (call->stream_kind == STREAM_LEGACY || call->stream_form == CALL_STREAM_IMPLICIT);
 }
 
-static bool is_on_device(uint8_t kind)
-{
-	return kind == MEMORY_DEVICE || kind == MEMORY_POOL || kind == MEMORY_ARRAY ||
-	       kind == MEMORY_NONE;
-}
-
 /*
  * What a synchronous copy or memset has proven when it returns. Inside the device nothing; from pageable memory all but itself. Where an operand's
  * kind is in doubt: all.
@@ -229,10 +224,11 @@ static void observe_synchronous(const struct call *call, uint32_t lane)
 
 	if (call->flags & CALL_SYNC_MEMOPS)
 		lane_observed(lane);
-	else if (is_on_device(call->source_kind) && is_on_device(call->destination_kind))
+	else if (check_stays_inside(call->source_kind) &&
+		 check_stays_inside(call->destination_kind))
 		return;
-	else if (call->source_kind == MEMORY_PAGEABLE && is_on_device(call->destination_kind) &&
-		 !guessed)
+	else if (call->source_kind == MEMORY_PAGEABLE &&
+		 check_stays_inside(call->destination_kind) && !guessed)
 		lane_observed_before(lane);
 	else
 		lane_observed(lane);

@@ -13,6 +13,7 @@
 
 #include "check/access.h"
 #include "check/kinds.h"
+#include "check/memory_kinds.h"
 #include "state/state.h"
 
 #define WORKS_MAX  128
@@ -78,11 +79,6 @@ static bool is_linear(const struct call *call)
 	}
 }
 
-static bool is_on_device(uint8_t kind)
-{
-	return kind == MEMORY_DEVICE || kind == MEMORY_POOL;
-}
-
 static void touches(struct touched *touched, uint64_t address, uint64_t bytes)
 {
 	if (touched->count < RANGES_MAX)
@@ -105,7 +101,7 @@ static void touched_by_kernel(const struct call *call, const uint64_t *arguments
 		return;
 	}
 	for (i = 0; i < count; i++) {
-		if (state_range_of(addresses[i], &range) && is_on_device((uint8_t)range.kind))
+		if (state_range_of(addresses[i], &range) && check_is_device(range.kind))
 			touches(ret_touched, addresses[i],
 				range.address + range.bytes - addresses[i]);
 		else
@@ -128,8 +124,8 @@ static void look_at(const struct call *call, const uint64_t *arguments, struct t
 	touches(ret_touched, call->destination, call->bytes);
 	if (call->source)
 		touches(ret_touched, call->source, call->bytes);
-	ret_touched->is_host = !is_on_device(call->destination_kind) ||
-			       (call->source && !is_on_device(call->source_kind));
+	ret_touched->is_host = !check_is_device(call->destination_kind) ||
+			       (call->source && !check_is_device(call->source_kind));
 }
 
 static bool overlap(const struct range *left, const struct range *right)

@@ -8,22 +8,18 @@
 #include "check/access.h"
 #include "check/internal.h"
 #include "check/lane.h"
+#include "check/memory_kinds.h"
 
 #include <string.h>
 
 #include "state/state.h"
-
-static bool is_host_memory(uint32_t kind)
-{
-	return kind == MEMORY_PINNED || kind == MEMORY_REGISTERED || kind == MEMORY_MANAGED;
-}
 
 /* The host may look at what a kernel writes there, and the kernel at what the host writes. */
 static bool is_host_word(uint64_t word)
 {
 	struct state_range range;
 
-	return word && state_range_of(word, &range) && is_host_memory(range.kind);
+	return word && state_range_of(word, &range) && check_is_common(range.kind);
 }
 
 /* A flag of the device, which kernels of other streams may write while this one looks at it. */
@@ -45,8 +41,8 @@ static enum lane_meeting of_kernel(const struct call *call, const uint64_t *argu
 /* A few bytes that the host may look at until they come. */
 static enum lane_meeting of_copy(const struct call *call)
 {
-	return call->bytes <= FLAG_BYTES && is_host_memory(call->destination_kind) ? MEETING_HEARD
-										   : MEETING_NONE;
+	return call->bytes <= FLAG_BYTES && check_is_common(call->destination_kind) ? MEETING_HEARD
+										    : MEETING_NONE;
 }
 
 static bool only_waits(const struct call *call)

@@ -9,6 +9,7 @@
 
 #include <string.h>
 
+#include "check/memory_kinds.h"
 #include "state/state.h"
 #include "sync/reader.h"
 
@@ -20,18 +21,12 @@
 
 static bool uploaded; /* atomic */
 
-static bool is_host_kind(uint8_t kind)
-{
-	return kind == MEMORY_PAGEABLE || kind == MEMORY_PINNED || kind == MEMORY_REGISTERED ||
-	       kind == MEMORY_MANAGED;
-}
-
 static bool is_device_word(uint64_t word)
 {
 	struct state_range range;
 
 	return word >= LEAST_ADDRESS && word < MOST_ADDRESS && state_range_of(word, &range) &&
-	       (range.kind == MEMORY_DEVICE || range.kind == MEMORY_POOL);
+	       check_is_device(range.kind);
 }
 
 static bool has_address(uint64_t from, uint64_t bytes)
@@ -51,8 +46,8 @@ static bool has_address(uint64_t from, uint64_t bytes)
 
 void pointers_look(const struct call *call)
 {
-	if (call->operation == OPERATION_COPY && call->source && is_host_kind(call->source_kind) &&
-	    !is_host_kind(call->destination_kind) && call->bytes >= sizeof(uint64_t) &&
+	if (call->operation == OPERATION_COPY && call->source && check_is_host(call->source_kind) &&
+	    !check_is_host(call->destination_kind) && call->bytes >= sizeof(uint64_t) &&
 	    !pointers_are_uploaded() && has_address(call->source, call->bytes))
 		__atomic_store_n(&uploaded, true, __ATOMIC_RELAXED);
 }

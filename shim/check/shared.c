@@ -16,6 +16,7 @@
 #include "check/kinds.h"
 #include "check/lane.h"
 #include "check/map.h"
+#include "check/memory_kinds.h"
 #include "state/state.h"
 
 #define SHARED_MAX 1024
@@ -85,11 +86,6 @@ static bool is_shared(uint64_t address)
 	return found;
 }
 
-static bool is_inside(uint8_t kind)
-{
-	return kind == MEMORY_DEVICE || kind == MEMORY_POOL;
-}
-
 static bool is_synchronous_copy(const struct call *call)
 {
 	return call->operation == OPERATION_COPY && call->stream_form == CALL_STREAM_IMPLICIT;
@@ -98,8 +94,8 @@ static bool is_synchronous_copy(const struct call *call)
 /* Its bytes may come later. */
 static bool returns_early(const struct call *call)
 {
-	return call->bytes && is_inside(call->destination_kind) &&
-	       (is_inside(call->source_kind) || call->source_kind == MEMORY_PAGEABLE) &&
+	return call->bytes && check_is_device(call->destination_kind) &&
+	       (check_is_device(call->source_kind) || call->source_kind == MEMORY_PAGEABLE) &&
 	       !(call->flags & (CALL_SYNC_MEMOPS | CALL_TWO_CONTEXTS));
 }
 
@@ -116,8 +112,8 @@ static bool is_settled_by(const struct call *call)
 	case CATALOGUE_KIND_EVENT:
 		return call->stream_form != CALL_STREAM_NONE;
 	case CATALOGUE_KIND_COPY:
-		return is_synchronous_copy(call) &&
-		       !(is_inside(call->source_kind) && is_inside(call->destination_kind));
+		return is_synchronous_copy(call) && !(check_is_device(call->source_kind) &&
+						      check_is_device(call->destination_kind));
 	case CATALOGUE_KIND_HOSTFUNC:
 		return true;
 	default:

@@ -5,6 +5,7 @@
 #include "guard/internal.h"
 
 #include "check/access.h"
+#include "check/memory_kinds.h"
 #include "emit/emit.h"
 #include "state/state.h"
 
@@ -32,17 +33,6 @@ static bool is_guarded_form(const struct call *call)
 	}
 }
 
-static bool is_pinned(uint8_t kind)
-{
-	return kind == MEMORY_PINNED || kind == MEMORY_REGISTERED;
-}
-
-bool guard_is_host_kind(uint8_t kind)
-{
-	return is_pinned(kind) || kind == MEMORY_PAGEABLE || kind == MEMORY_MANAGED ||
-	       kind == MEMORY_UNKNOWN;
-}
-
 /*
  * The pages to protect. Pinned memory has its pages to itself. What is registered may share its first and its last page with things that the
  * library or the kernel must be able to reach at any time (a lock, a buffer of a system call): these two are left out then.
@@ -68,7 +58,7 @@ static bool find_pages(struct guard *guard, enum memory_kind kind)
 
 static void guard_copy(const struct call *call)
 {
-	bool is_destination = is_pinned(call->destination_kind);
+	bool is_destination = check_is_pinned(call->destination_kind);
 	struct guard guard = {
 		.begin = is_destination ? call->destination : call->source,
 		.is_destination = is_destination,
@@ -100,8 +90,8 @@ static void guard_copy(const struct call *call)
 
 void guard_copied(const struct call *call)
 {
-	bool from = guard_is_host_kind(call->source_kind),
-	     to = guard_is_host_kind(call->destination_kind);
+	bool from = check_may_be_host(call->source_kind),
+	     to = check_may_be_host(call->destination_kind);
 	struct guard_held held;
 
 	if (catalogue_rows[call->function].flags & CATALOGUE_SEVERAL) {
@@ -121,7 +111,7 @@ void guard_copied(const struct call *call)
 		}
 		return;
 	}
-	if (!is_pinned(call->source_kind) && !is_pinned(call->destination_kind))
+	if (!check_is_pinned(call->source_kind) && !check_is_pinned(call->destination_kind))
 		return;
 	if (is_guarded_form(call))
 		guard_copy(call);

@@ -10,6 +10,7 @@
 
 #include "check/access.h"
 #include "check/kinds.h"
+#include "check/memory_kinds.h"
 #include "state/state.h"
 
 /* What this thread's call asks for, as it was before the call. */
@@ -44,16 +45,10 @@ void guard_asks(const struct call *call, const uint64_t *arguments)
 static bool is_host_address(uint64_t word)
 {
 	uint64_t start, bytes;
+	uint32_t kind = state_block_at(word, &start, &bytes);
 
-	switch (state_block_at(word, &start, &bytes)) {
-	case MEMORY_PINNED:
-	case MEMORY_REGISTERED:
-	case MEMORY_MANAGED:
-	case MEMORY_UNKNOWN:
-		return true;
-	default:
-		return false;
-	}
+	/* Pageable memory is in no block that is known. */
+	return check_is_common(kind) || kind == MEMORY_UNKNOWN;
 }
 
 static bool may_tell(const struct call *call, const uint64_t *arguments)
@@ -67,7 +62,7 @@ static bool may_tell(const struct call *call, const uint64_t *arguments)
 	case OPERATION_ALLOCATION:
 		return false;
 	case OPERATION_MEMSET:
-		return guard_is_host_kind(call->destination_kind);
+		return check_may_be_host(call->destination_kind);
 	default:
 		return true;
 	}

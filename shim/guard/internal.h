@@ -123,8 +123,6 @@ void guard_let_go(void);
 
 /* A copy was submitted: it is guarded, or a note says why not. Without the lock. */
 void guard_copied(const struct call *call);
-/* Memory that the host can reach, or may reach. `kind`: enum memory_kind. */
-bool guard_is_host_kind(uint8_t kind);
 
 /* ---- heard.c: without the lock ---- */
 
