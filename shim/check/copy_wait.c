@@ -10,10 +10,10 @@
 
 #include <string.h>
 
+#include "check/pairs.h"
 #include "clock.h"
 #include "state/state.h"
 
-#define PAIRS_MAX 256
 /* So often at one pair of places: a copy at the end of a program's work has to be waited for. */
 #define LEAST_COUNT 3
 #define AT_ONCE_NS  20000
@@ -25,43 +25,8 @@ struct last {
 	struct check_side copy;
 };
 
-struct pair {
-	struct check_side copy, wait;
-	uint32_t count;
-};
-
 static __thread struct last last __attribute__((tls_model("initial-exec")));
-static struct pair pairs[PAIRS_MAX];
-static uint32_t count;
-
-static bool is_same(const struct check_side *left, const struct check_side *right)
-{
-	return left->function == right->function && left->site == right->site;
-}
-
-/* Remarks to make of this one: none at first, all that were seen with the one that is enough. */
-static uint32_t count_pair(const struct check_side *copy, const struct check_side *wait)
-{
-	bool fits = true;
-	uint32_t i, made = 0;
-
-	if (!check_lock())
-		return 0;
-	for (i = 0; i < count; i++)
-		if (is_same(&pairs[i].copy, copy) && is_same(&pairs[i].wait, wait))
-			break;
-	if (i == count) {
-		fits = count < PAIRS_MAX;
-		if (fits)
-			pairs[count++] = (struct pair){.copy = *copy, .wait = *wait};
-	}
-	if (fits && ++pairs[i].count >= LEAST_COUNT)
-		made = pairs[i].count == LEAST_COUNT ? LEAST_COUNT : 1;
-	check_unlock();
-	if (!fits)
-		check_lost("asynchronous copies and waits for them: too many places");
-	return made;
-}
+static struct check_pairs pairs;
 
 static bool is_async_copy(const struct call *call)
 {
@@ -100,7 +65,9 @@ static void after(const struct call *call, const uint64_t *arguments, CUresult r
 	} else if (waits_for(call) && clock_duration_ns(last.left, call->entered) < AT_ONCE_NS) {
 		last.stream = NULL;
 		wait = check_side_take(call);
-		for (made = count_pair(&last.copy, &wait); made; made--)
+		made = check_pairs_seen(&pairs, &last.copy, &wait, LEAST_COUNT,
+					"asynchronous copies and waits for them: too many places");
+		for (; made; made--)
 			check_remark_at(&wait, 0, RULE_ASYNC_COPY_THEN_WAIT, &last.copy);
 	} else {
 		last.stream = NULL;
@@ -109,8 +76,7 @@ static void after(const struct call *call, const uint64_t *arguments, CUresult r
 
 static void forget(void)
 {
-	memset(pairs, 0, sizeof(pairs));
-	count = 0;
+	memset(&pairs, 0, sizeof(pairs));
 	last.stream = NULL;
 }
 

@@ -5,7 +5,7 @@
  *
  * works	under check_lock(): what each stream was given since it was waited for
  * waited	each thread's own: its last call, if that was such a wait
- * pairs, pair_count	under check_lock()
+ * pairs	under check_lock()
  */
 #include "check/internal.h"
 
@@ -14,11 +14,11 @@
 #include "check/access.h"
 #include "check/kinds.h"
 #include "check/memory_kinds.h"
+#include "check/pairs.h"
 #include "state/state.h"
 
 #define WORKS_MAX  128
 #define RANGES_MAX 8
-#define PAIRS_MAX  256
 /* So often at one pair of places: once may be the end of a phase, or a measurement. */
 #define LEAST_COUNT 3
 
@@ -45,15 +45,9 @@ struct waited {
 	struct check_side wait;
 };
 
-struct pair {
-	struct check_side wait, submission;
-	uint32_t count;
-};
-
 static struct work works[WORKS_MAX];
 static __thread struct waited waited __attribute__((tls_model("initial-exec")));
-static struct pair pairs[PAIRS_MAX];
-static uint32_t pair_count;
+static struct check_pairs pairs;
 
 /* Of one piece, its operands and bytes as the call says. */
 static bool is_linear(const struct call *call)
@@ -231,33 +225,6 @@ static void take_all(void)
 	check_unlock();
 }
 
-/* As in copy_wait.c. */
-static uint32_t count_pair(const struct check_side *wait, const struct check_side *submission)
-{
-	bool fits = true;
-	uint32_t i, made = 0;
-
-	if (!check_lock())
-		return 0;
-	for (i = 0; i < pair_count; i++)
-		if (pairs[i].wait.site == wait->site && pairs[i].wait.function == wait->function &&
-		    pairs[i].submission.site == submission->site &&
-		    pairs[i].submission.function == submission->function)
-			break;
-	if (i == pair_count) {
-		fits = pair_count < PAIRS_MAX;
-		if (fits)
-			pairs[pair_count++] =
-				(struct pair){.wait = *wait, .submission = *submission};
-	}
-	if (fits && ++pairs[i].count >= LEAST_COUNT)
-		made = pairs[i].count == LEAST_COUNT ? LEAST_COUNT : 1;
-	check_unlock();
-	if (!fits)
-		check_lost("waits of the host for order: too many places");
-	return made;
-}
-
 static void judge(const struct call *call, const struct touched *touched)
 {
 	struct check_side submission;
@@ -267,7 +234,9 @@ static void judge(const struct call *call, const struct touched *touched)
 	    !uses(touched, &waited.work))
 		return;
 	submission = check_side_take(call);
-	for (made = count_pair(&waited.wait, &submission); made; made--)
+	made = check_pairs_seen(&pairs, &waited.wait, &submission, LEAST_COUNT,
+				"waits of the host for order: too many places");
+	for (; made; made--)
 		check_remark_at(&waited.wait, 0, RULE_HOST_WAIT_FOR_DEVICE_ORDER, &submission);
 }
 
@@ -303,8 +272,7 @@ static void after(const struct call *call, const uint64_t *arguments, CUresult r
 static void forget(void)
 {
 	memset(works, 0, sizeof(works));
-	memset(pairs, 0, sizeof(pairs));
-	pair_count = 0;
+	memset(&pairs, 0, sizeof(pairs));
 	waited.work.stream = NULL;
 }
 

@@ -11,6 +11,7 @@
 
 #include <string.h>
 
+#include "check/pairs.h"
 #include "clock.h"
 
 #define WAITERS_MAX 64
@@ -103,14 +104,13 @@ static bool goes_on_behind(const struct waiter *waiter, uint64_t now)
 		       (took_ns / 2 < WOKEN_NS ? took_ns / 2 : WOKEN_NS);
 }
 
-/* Remarks to make: none at first, all that were seen with the one that is enough. */
+/* Remarks to make of it. */
 static uint32_t count_woken(struct waiter *waiter)
 {
 	waiter->left = 0;
 	waiter->woken++;
-	if (waiter->woken < LEAST_COUNT || waiter->woken * 2 < waiter->waits)
-		return 0;
-	return waiter->woken == LEAST_COUNT ? LEAST_COUNT : 1;
+	return waiter->woken * 2 < waiter->waits ? 0
+						 : check_remarks_due(waiter->woken, LEAST_COUNT);
 }
 
 static void before(const struct call *call, const uint64_t *arguments)
