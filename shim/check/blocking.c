@@ -60,8 +60,9 @@ static void add(const struct call *call, uint64_t handle)
 		return;
 	fits = count < STREAMS_MAX;
 	if (fits) {
-		streams[count++] = made;
-		unworked++;
+		streams[count] = made;
+		(void)check_hint_add(&count, 1);
+		(void)check_hint_add(&unworked, 1);
 	}
 	check_unlock();
 	if (!fits)
@@ -78,10 +79,10 @@ static void remove_stream(uint64_t handle)
 	for (i = 0; i < count; i++)
 		if (streams[i].handle == handle) {
 			/* What was said may have to be taken back yet. */
-			unworked -= !streams[i].worked;
+			(void)check_hint_add(&unworked, -!streams[i].worked);
 			streams[i].handle = 0;
 			if (!streams[i].remark)
-				streams[i--] = streams[--count];
+				streams[i--] = streams[check_hint_add(&count, -1)];
 		}
 	check_unlock();
 }
@@ -99,7 +100,7 @@ static void works(uint64_t handle)
 	for (i = 0; i < count && !first; i++)
 		if (streams[i].handle == handle && !streams[i].worked) {
 			streams[i].worked = true;
-			unworked--;
+			(void)check_hint_add(&unworked, -1);
 			context = streams[i].context;
 			made = streams[i].made;
 			first = !is_used(context);

@@ -29,7 +29,7 @@ static void forget(const struct state_stream *stream, uint64_t handle)
 
 	for (i = 0; i < count; i++)
 		if (stream ? captures[i].stream == stream : captures[i].handle == handle)
-			captures[i--] = captures[--count];
+			captures[i--] = captures[check_hint_add(&count, -1)];
 }
 
 static bool begins(const struct call *call)
@@ -79,7 +79,8 @@ static void add(const struct check_capture *capture)
 		return;
 	forget(capture->stream, 0);
 	if (count < CAPTURES_MAX) {
-		captures[count++] = *capture;
+		captures[count] = *capture;
+		(void)check_hint_add(&count, 1);
 		check_unlock();
 		return;
 	}

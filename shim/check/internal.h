@@ -50,6 +50,20 @@ void check_unlock(void);
 /* A number of the calling thread, from 1, that no other thread of this process ever had. */
 uint64_t check_thread(void);
 
+/*
+ * Some counts of what a table has are looked at without the lock, by each call: is there anything to do at all? That is a hint. It is exact for what this
+ * thread did; who misses what another thread does at the same time comes before it. So it needs no order, but must be one access: such a count is
+ * read by a relaxed atomic load, and under the lock written by this (or, where it is no uint32_t, by a relaxed atomic store). Only forget() may write it
+ * plainly, since nobody else is there. Returns the new count.
+ */
+static inline uint32_t check_hint_add(uint32_t *hint, int32_t change)
+{
+	uint32_t count = *hint + (uint32_t)change;
+
+	__atomic_store_n(hint, count, __ATOMIC_RELAXED);
+	return count;
+}
+
 /* ---- remark.c ---- */
 
 /* The place of this call. With no lock held. */

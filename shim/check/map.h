@@ -13,7 +13,7 @@
 
 struct check_map {
 	uint32_t size;  /* rows, and heads: a power of two */
-	uint32_t used;  /* rows that were ever taken */
+	uint32_t used;  /* rows that were ever taken; a hint, too (internal.h) */
 	uint32_t spare; /* index + 1 of a row that was given back; 0: none */
 	uint64_t *keys;
 	uint32_t *heads; /* index + 1, 0 none; by hash */
@@ -52,7 +52,8 @@ static inline uint32_t check_map_add(struct check_map *map, uint64_t key)
 		row = map->spare - 1;
 		map->spare = map->next[row];
 	} else if (map->used < map->size) {
-		row = map->used++;
+		row = map->used;
+		__atomic_store_n(&map->used, row + 1, __ATOMIC_RELAXED);
 	} else {
 		return CHECK_NONE;
 	}
@@ -81,7 +82,7 @@ static inline void check_map_remove(struct check_map *map, uint64_t key)
 static inline void check_map_clear(struct check_map *map)
 {
 	memset(map->heads, 0, map->size * sizeof(*map->heads));
-	map->used = 0;
+	__atomic_store_n(&map->used, 0, __ATOMIC_RELAXED);
 	map->spare = 0;
 }
 

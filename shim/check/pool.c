@@ -10,6 +10,7 @@
 
 #include <string.h>
 
+#include "check/memory_kinds.h"
 #include "state/state.h"
 
 #define DEVICES_MAX 64
@@ -40,16 +41,19 @@ static void give_back(const struct call *call)
 	side = check_side_take(call);
 	if (!check_lock())
 		return;
-	pools[device].given += freeing;
+	__atomic_store_n(&pools[device].given, pools[device].given + freeing, __ATOMIC_RELAXED);
 	pools[device].side = side;
 	check_unlock();
 }
 
 static void take_off(int device, uint64_t bytes)
 {
+	uint64_t given;
+
 	if (device < 0 || !__atomic_load_n(&pools[device].given, __ATOMIC_RELAXED) || !check_lock())
 		return;
-	pools[device].given -= bytes < pools[device].given ? bytes : pools[device].given;
+	given = pools[device].given;
+	__atomic_store_n(&pools[device].given, bytes < given ? given - bytes : 0, __ATOMIC_RELAXED);
 	check_unlock();
 }
 
@@ -79,8 +83,7 @@ static void found_none(const struct call *call)
 
 static bool makes_device_memory(const struct catalogue_row *row)
 {
-	return row->kind == CATALOGUE_KIND_ALLOC &&
-	       (row->makes == MEMORY_DEVICE || row->makes == MEMORY_POOL);
+	return row->kind == CATALOGUE_KIND_ALLOC && check_is_device(row->makes);
 }
 
 /* What it frees is not known any more behind it. */

@@ -163,7 +163,7 @@ static uint32_t take_out(uint64_t thread, struct open_copy *ret_copies)
 	for (i = 0; i < open_count; i++)
 		if (!thread || opened[i].thread == thread) {
 			ret_copies[taken++] = opened[i];
-			opened[i--] = opened[--open_count];
+			opened[i--] = opened[check_hint_add(&open_count, -1)];
 		}
 	check_unlock();
 	return taken;
@@ -197,7 +197,7 @@ static void put_in(const struct open_copy *copy)
 	if (!is_full)
 		opened[i] = *copy;
 	if (i == open_count && !is_full)
-		open_count++;
+		(void)check_hint_add(&open_count, 1);
 	check_unlock();
 	if (is_full)
 		check_lost("copies for other processes: too many threads" NOTE_CHECK_HIDES);

@@ -70,7 +70,7 @@ static void add_gate(const struct state_stream *stream, uint64_t number)
 	if (fits)
 		gates[i] = (struct gate){.stream = stream, .number = number};
 	if (fits && i == gate_count)
-		gate_count++;
+		(void)check_hint_add(&gate_count, 1);
 	check_unlock();
 	if (!fits)
 		check_lost("waits for values: too many streams");

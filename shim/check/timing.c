@@ -35,7 +35,7 @@ static struct timed *find(uint64_t handle)
 static void drop(struct timed *event)
 {
 	if (event)
-		*event = events[--count];
+		*event = events[check_hint_add(&count, -1)];
 }
 
 static void add(const struct call *call, uint64_t handle)
@@ -47,8 +47,10 @@ static void add(const struct call *call, uint64_t handle)
 		return;
 	drop(find(handle));
 	fits = count < EVENTS_MAX;
-	if (fits)
-		events[count++] = made;
+	if (fits) {
+		events[count] = made;
+		(void)check_hint_add(&count, 1);
+	}
 	check_unlock();
 	if (!fits)
 		check_lost("events with timing: too many");

@@ -62,7 +62,7 @@ static void waited(const struct call *call)
 		/* Of one place: a thread with several is no such thread, or is found at one of them. */
 		if (waiter->wait.site != side.site)
 			waiter->waits = waiter->woken = 0;
-		count += !waiter->thread;
+		(void)check_hint_add(&count, !waiter->thread);
 		waiter->thread = check_thread();
 		waiter->entered = call->entered;
 		waiter->left = call->left;
@@ -84,7 +84,7 @@ static void submits(void)
 	waiter = find(check_thread());
 	if (waiter && waiter->thread) {
 		memset(waiter, 0, sizeof(*waiter));
-		count--;
+		(void)check_hint_add(&count, -1);
 	}
 	check_unlock();
 }
