@@ -132,4 +132,10 @@ struct call {
 	struct call_pending pending[CALL_PENDING_MAX];
 };
 
+/* Does the handle name a stream that each context has of its own, and nobody created: 0, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD? */
+static inline bool call_is_own_handle(CUstream handle)
+{
+	return (uintptr_t)handle <= (uintptr_t)CU_STREAM_PER_THREAD;
+}
+
 #endif

@@ -153,7 +153,7 @@ static void after(const struct call *call, const uint64_t *arguments, CUresult r
 	if (result != CUDA_SUCCESS)
 		return;
 	if (!creates(call)) {
-		if (call->operation && (uintptr_t)call->stream_handle > 2)
+		if (call->operation && !call_is_own_handle(call->stream_handle))
 			works((uintptr_t)call->stream_handle);
 	} else if (!(arguments[1] & CU_STREAM_NON_BLOCKING)) {
 		add(call, *(const uint64_t *)arguments[0]);

@@ -19,9 +19,9 @@ static void after(const struct call *call, const uint64_t *arguments, CUresult r
 	const struct state_context *current;
 
 	(void)arguments;
-	/* The handles 0 to 2 are the current context's own streams; a peer copy has two contexts. */
+	/* A peer copy has two contexts. */
 	if (result != CUDA_SUCCESS || !is_work(call) || !call->stream ||
-	    (uintptr_t)call->stream_handle <= 2 || call->flags & CALL_TWO_CONTEXTS)
+	    call_is_own_handle(call->stream_handle) || call->flags & CALL_TWO_CONTEXTS)
 		return;
 	current = state_context_current();
 	if (current && call->context && current != call->context)

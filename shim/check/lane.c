@@ -49,9 +49,7 @@ static uint32_t find_free(void)
 
 static uint64_t handle_of(const struct call *call)
 {
-	uint64_t handle = (uintptr_t)call->stream_handle;
-
-	return handle > 2 ? handle : 0;
+	return call_is_own_handle(call->stream_handle) ? 0 : (uintptr_t)call->stream_handle;
 }
 
 /*

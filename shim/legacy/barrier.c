@@ -4,6 +4,7 @@
  * submission lock of the context. A wait takes what the event holds when it is called (cuda.h, cuStreamWaitEvent), so two events a context
  * are enough. Neither call waits for the device while the queues are short, which turn.c sees to.
  */
+#include "call.h"
 #include "driver/driver.h"
 #include "legacy/internal.h"
 #include "state/proof.h"
@@ -24,7 +25,7 @@ static bool lane_of(const struct legacy_context *context, CUstream handle,
 	*ret_lane = (struct barrier_lane){0};
 	if (handle == context->substitute)
 		ret_lane->place = TRACE_ORDER_SUBSTITUTE;
-	else if ((uintptr_t)handle > 2)
+	else if (!call_is_own_handle(handle))
 		stream = state_stream_of(handle);
 	else if (state_current_context() != context->id)
 		return false;

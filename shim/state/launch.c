@@ -228,7 +228,7 @@ bool state_launch_is_plain(CUstream handle, CUfunction function, bool per_thread
 	kernel = STATE_LOAD(&plain) ? known_kernel(thread, function) : NULL;
 	if (!kernel || !flight_has_row(row))
 		return false;
-	if ((uintptr_t)handle > 2)
+	if (!call_is_own_handle(handle))
 		stream = known_stream(thread, handle);
 	else
 		stream = is_legacy_handle(handle, per_thread) ? current_legacy() : NULL;

@@ -31,7 +31,7 @@ static void resolve_stream(struct call *call, const struct catalogue_row *row)
 {
 	uint64_t handle = (uintptr_t)call->stream_handle;
 
-	if (call->stream_form == CALL_STREAM_ARGUMENT && handle > 2) {
+	if (call->stream_form == CALL_STREAM_ARGUMENT && !call_is_own_handle(call->stream_handle)) {
 		call->stream = stream_find(handle);
 		if (__builtin_expect(!call->stream, 0))
 			call->stream = stream_unseen(handle);
