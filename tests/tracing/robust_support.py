@@ -73,6 +73,12 @@ def blocks(pid, number):
     return bool(mask >> (number - 1) & 1)
 
 
+def children(pid, name):
+    """Children of that name, dead ones that nobody has waited for included."""
+    with open("/proc/%d/task/%d/children" % (pid, pid)) as file:
+        return [child for child in file.read().split() if name_of(int(child)) == name]
+
+
 def wait_until(condition, seconds=30, what="it"):
     end = time.monotonic() + seconds
     while not condition():
