@@ -115,8 +115,8 @@ static bool find_own(struct check_side *ret_begun)
 }
 
 /*
- * What is synchronous is meant for now: constants that are uploaded while a graph is made. What is put on the stream asynchronously stands beside
- * what is captured, and was meant to be so, too.
+ * What is synchronous is meant to be done at once, not at each replay: constants that are uploaded while a graph is made. What is put on the
+ * stream asynchronously stands beside what is captured, and was most likely meant to be captured with it.
  */
 static bool is_outside(const struct call *call)
 {

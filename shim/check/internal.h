@@ -74,7 +74,7 @@ void check_remark(const struct call *call, uint32_t rule, const struct check_sid
 void check_remark_at(const struct check_side *side, uint64_t bytes, uint32_t rule,
 		     const struct check_side *other);
 /*
- * A remark that holds for now: it is there, with no call of it yet (NULL: it could not be written), and its calls are counted apart, up
+ * A remark that later calls can take back: it is there, with no call of it yet (NULL: it could not be written), and its calls are counted apart, up
  * or down. With none it is no remark to anybody. Counting needs no lock, and takes none; NULL: nothing happens.
  */
 struct record_remark *check_remark_open(const struct check_side *side, uint32_t rule,

@@ -209,7 +209,7 @@ struct emit_allocation;
 size_t state_open_allocations(uint64_t after, struct emit_allocation *ret_found, size_t most);
 
 /* For guard (shim/guard/). */
-/* What an event stands for now. `stream` NULL, and known: nothing, it was never recorded. */
+/* What an event stands for at this moment, until it is recorded again. `stream` NULL, and known: nothing, it was never recorded. */
 struct state_stands_for {
 	const struct state_stream *stream;
 	uint64_t number;
